@@ -1,0 +1,168 @@
+//! Agent to service and back: registration, desired state, reports. An agent pulls; the service never calls it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use elastune_core::model::cluster::{Device, Slot};
+use elastune_core::model::event::MetricValue;
+use elastune_core::model::group::{Finish, Order};
+use elastune_core::model::ids::{Incarnation, NodeId, TrialId};
+use elastune_core::model::space::Params;
+use elastune_core::model::study::Workload;
+use elastune_core::model::trial::{CheckpointRef, RateSample};
+use elastune_core::rng::Seed;
+use elastune_core::time::Time;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// `POST /nodes/register` with a join token as bearer; again with the node's own token after an agent's restart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RegisterRequest {
+    pub name: String,
+    pub devices: Vec<Device>,
+    /// Address at which other nodes reach this one's workers.
+    pub advertise: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RegisterResponse {
+    pub node: NodeId,
+    /// The node's bearer token from now on; answered once, hashed at rest. None if the caller already held it.
+    pub token: Option<String>,
+    pub epoch: u64,
+    pub heartbeat_ms: u64,
+}
+
+/// `POST /nodes/{id}/heartbeat`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NodeHeartbeat {
+    /// Processes alive now.
+    pub workers: Vec<Incarnation>,
+}
+
+/// `GET /nodes/{id}/desired?after=<version>&wait_s=<n>`: long poll; 204 when nothing changed in that time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Desired {
+    pub epoch: u64,
+    pub plan: u64,
+    /// Opaque; send it back as `after`.
+    pub version: String,
+    /// The processes this node should have. One that is not listed is to be ended.
+    pub workers: Vec<DesiredWorker>,
+    pub draining: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DesiredWorker {
+    pub trial: TrialId,
+    pub attempt: u32,
+    pub incarnation: Incarnation,
+    pub slot: Slot,
+    pub launch: Launch,
+    pub control: Control,
+}
+
+/// What a process needs to start; fixed within an attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Launch {
+    pub study_name: String,
+    pub trial_number: u32,
+    pub workload: Workload,
+    #[schema(value_type = BTreeMap<String, elastune_core::model::space::ParamValue>)]
+    pub parameters: Params,
+    /// Of the stream (study seed, "train", trial number); never of the attempt.
+    #[schema(value_type = u64)]
+    pub seed: Seed,
+    /// Metric names that it must report; the first is the study's objective.
+    pub metrics: Vec<String>,
+    pub max_resource: f64,
+    /// Where the attempt starts from; None: from the seed.
+    pub checkpoint: Option<CheckpointRef>,
+}
+
+/// What may change while a process runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Control {
+    /// The membership it is in, or 0.
+    pub generation: u32,
+    /// The order under way in its trial, if it takes part in it (as stayer, joiner or leaver).
+    pub order: Option<Order>,
+    pub run_until: f64,
+    pub finish: Option<Finish>,
+}
+
+/// `POST /nodes/{id}/reports`: at most 1,000 at once, in `seq` order; a repeated `seq` is answered and dropped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReportBatch {
+    /// New at each start of the agent's spool; `seq` counts within it.
+    pub spool: uuid::Uuid,
+    pub reports: Vec<AgentReport>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentReport {
+    pub seq: u64,
+    pub at: Time,
+    pub trial: TrialId,
+    pub attempt: u32,
+    pub incarnation: Incarnation,
+    pub body: ReportBody,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ReportBody {
+    /// The process has loaded, built its model and bound a socket for a store.
+    Ready {
+        #[schema(value_type = String)]
+        address: SocketAddr,
+    },
+    /// The first step on a generation is committed (each rank says so); its next store socket.
+    Committed {
+        generation: u32,
+        order: u32,
+        step: u64,
+        #[schema(value_type = String)]
+        address: SocketAddr,
+    },
+    /// The group broke under this rank: it holds `step` committed steps and waits for an order.
+    Broken { generation: u32, step: u64, error: String },
+    /// It could not take part in an order; the old group goes on.
+    OrderFailed { generation: u32, order: u32, error: String },
+    /// Of rank 0, about once a second and at every epoch.
+    Progress { done: f64, step: u64, rates: Vec<RateSample> },
+    Measured { resource: f64, metrics: BTreeMap<String, MetricValue>, elapsed_s: f64 },
+    /// `done` equals `run_until`: measured, checkpointed, holding the slot.
+    Milestone { resource: f64 },
+    /// The checkpoint is in the store.
+    Checkpointed { checkpoint: CheckpointRef },
+    /// A line of its log.
+    Log { source: String, line: String },
+    /// The process is gone.
+    Exited { exit: Exit },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "exit", rename_all = "snake_case")]
+pub enum Exit {
+    /// As asked: it left the group, saved, or was stopped.
+    Clean,
+    OutOfMemory { peak_bytes: u64 },
+    /// The parameters or data are at fault; another try would fail the same way.
+    Unusable { message: String },
+    /// Crashed, was killed, never became ready.
+    Lost { message: String },
+}
+
+/// What the service took. Dropped reports are answered, never an error: a late process is not a fault.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReportAnswer {
+    pub accepted_seq: u64,
+    pub dropped: Vec<DroppedReport>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DroppedReport {
+    pub seq: u64,
+    pub reason: String,
+}

@@ -1,0 +1,29 @@
+//! RFC 9457 problem details: every error that the service answers.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// `application/problem+json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// `about:blank`, or a path of the documentation.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    pub status: u16,
+    /// What went wrong and what to do about it.
+    pub detail: String,
+    /// A stable machine-readable word, for instance `invalid_study`, `trial_finished`, `stale_attempt`.
+    pub code: String,
+    /// Every field at fault, all at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+}
+
+/// One field at fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FieldError {
+    /// Where, as in `search_space.lr.min`.
+    pub path: String,
+    pub message: String,
+}

@@ -1,0 +1,9 @@
+//! The decisions of elastune, values in and values out: the service and the simulator call the same functions.
+//!
+//! Nothing here awaits, logs, reads a clock, draws ambient randomness or fails: bad input is refused when a study is
+//! created (`search::validate`), and what a decision cannot do becomes a line in its report.
+
+pub mod judge;
+pub mod model;
+pub mod rng;
+pub mod time;

@@ -1,0 +1,104 @@
+//! A trial's group of ranks and the order that is changing it: the row that carry-out keeps for every running trial.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::cluster::Slot;
+use super::ids::{Incarnation, TrialId};
+use super::width::Width;
+use crate::time::Time;
+
+/// One process of a group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Member {
+    pub incarnation: Incarnation,
+    pub slot: Slot,
+    /// Its listening socket for the next store that it may have to host; None until it said READY.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub address: Option<SocketAddr>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Joiners start, load and build; old ranks train on.
+    Prepare,
+    /// Members are frozen; every rank builds the new group beside the old one and the ranks decide when to switch.
+    Armed,
+}
+
+/// A try at a new membership. (generation, order) is never reused within an attempt and prefixes the store's keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Order {
+    pub trial: TrialId,
+    pub attempt: u32,
+    /// The membership that it would make; one above the current one at the least.
+    pub generation: u32,
+    pub order: u32,
+    pub phase: Phase,
+    /// Of the new group, in rank order: stayers first, then joiners.
+    pub members: Vec<Member>,
+    /// Where the new group's store listens: the lowest stayer's socket, else the lowest joiner's. Set when armed.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub store: Option<SocketAddr>,
+    /// Survivors of a crash re-form: the old group is broken, so nobody waits for a common step.
+    pub crash: bool,
+    /// Joiners not ready by then are dropped (Prepare); the order is given up (Armed).
+    pub deadline: Time,
+}
+
+/// How a trial's processes should end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// Save a durable checkpoint, report it, exit: the trial goes on later (paused, or preempted and waiting).
+    Save,
+    /// Exit at the end of the step: nothing more is wanted of it.
+    Stop,
+}
+
+/// The carry-out row. Written only `WHERE attempt = and generation = and order =`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Group {
+    pub trial: TrialId,
+    pub attempt: u32,
+    /// 0 until the attempt's first step is committed.
+    pub generation: u32,
+    /// The last order given in this attempt; 0 before the first.
+    pub order: u32,
+    /// The current membership, in rank order; empty while generation is 0.
+    pub members: Vec<Member>,
+    /// The order under way.
+    pub next: Option<Order>,
+    /// Left the group, may still be sending state; gone once they exit.
+    pub leavers: Vec<Member>,
+    /// Resource at which the ranks halt.
+    pub run_until: f64,
+    pub finish: Option<Finish>,
+    /// Slots that the current plan gives, in rank order; what `next` works towards.
+    pub target: Vec<Slot>,
+    pub plan: u64,
+    pub last_resize: Option<Time>,
+    /// Joiners that failed since the last stable generation.
+    pub failures: u32,
+}
+
+impl Group {
+    /// What it holds by its current membership, or by its first order while it has none.
+    pub fn width(&self) -> Width {
+        let members = match (&self.next, self.members.is_empty()) {
+            (Some(next), true) => &next.members,
+            _ => &self.members,
+        };
+        match members.as_slice() {
+            [only] if only.slot.parts > 1 => Width::Fraction(only.slot.parts),
+            members => Width::Devices(members.len() as u16),
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use elastune_core::model::cluster::{Device, Slot};
 use elastune_core::model::event::MetricValue;
+pub use elastune_core::model::group::Exit;
 use elastune_core::model::group::{Finish, Order};
 use elastune_core::model::ids::{Incarnation, NodeId, TrialId};
 use elastune_core::model::space::Params;
@@ -140,18 +141,6 @@ pub enum ReportBody {
     Log { source: String, line: String },
     /// The process is gone.
     Exited { exit: Exit },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "exit", rename_all = "snake_case")]
-pub enum Exit {
-    /// As asked: it left the group, saved, or was stopped.
-    Clean,
-    OutOfMemory { peak_bytes: u64 },
-    /// The parameters or data are at fault; another try would fail the same way.
-    Unusable { message: String },
-    /// Crashed, was killed, never became ready.
-    Lost { message: String },
 }
 
 /// What the service took. Dropped reports are answered, never an error: a late process is not a fault.

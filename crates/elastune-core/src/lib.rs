@@ -3,6 +3,7 @@
 //! Nothing here awaits, logs, reads a clock, draws ambient randomness or fails: bad input is refused when a study is
 //! created (`search::validate`), and what a decision cannot do becomes a line in its report.
 
+pub mod elastic;
 pub mod judge;
 pub mod model;
 pub mod rng;

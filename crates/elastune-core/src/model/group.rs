@@ -102,3 +102,17 @@ impl Group {
         }
     }
 }
+
+/// Why a process is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "exit", rename_all = "snake_case")]
+pub enum Exit {
+    /// As asked: it left the group, saved, or was stopped.
+    Clean,
+    OutOfMemory { peak_bytes: u64 },
+    /// The parameters or data are at fault; another try would fail the same way.
+    Unusable { message: String },
+    /// Crashed, was killed, never became ready.
+    Lost { message: String },
+}

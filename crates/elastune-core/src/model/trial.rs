@@ -83,7 +83,7 @@ pub struct TrialView {
     pub number: u32,
     pub parameters: Params,
     pub state: TrialState,
-    /// Every start of the trial's processes from a checkpoint; 0 before the first.
+    /// The attempt that runs, or the one that would start next; from 1, raised when an attempt ends.
     pub attempt: u32,
     /// The resource at which it halts and asks.
     pub run_until: f64,

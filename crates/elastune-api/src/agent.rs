@@ -69,7 +69,7 @@ pub struct Launch {
     pub study_name: String,
     pub trial_number: u32,
     pub workload: Workload,
-    #[schema(value_type = BTreeMap<String, elastune_core::model::space::ParamValue>)]
+    #[schema(value_type = std::collections::BTreeMap<String, elastune_core::model::space::ParamValue>)]
     pub parameters: Params,
     /// Of the stream (study seed, "train", trial number); never of the attempt.
     #[schema(value_type = u64)]
@@ -127,20 +127,45 @@ pub enum ReportBody {
         address: SocketAddr,
     },
     /// The group broke under this rank: it holds `step` committed steps and waits for an order.
-    Broken { generation: u32, step: u64, error: String },
+    Broken {
+        generation: u32,
+        step: u64,
+        error: String,
+    },
     /// It could not take part in an order; the old group goes on.
-    OrderFailed { generation: u32, order: u32, error: String },
+    OrderFailed {
+        generation: u32,
+        order: u32,
+        error: String,
+    },
     /// Of rank 0, about once a second and at every epoch.
-    Progress { done: f64, step: u64, rates: Vec<RateSample> },
-    Measured { resource: f64, metrics: BTreeMap<String, MetricValue>, elapsed_s: f64 },
+    Progress {
+        done: f64,
+        step: u64,
+        rates: Vec<RateSample>,
+    },
+    Measured {
+        resource: f64,
+        metrics: BTreeMap<String, MetricValue>,
+        elapsed_s: f64,
+    },
     /// `done` equals `run_until`: measured, checkpointed, holding the slot.
-    Milestone { resource: f64 },
+    Milestone {
+        resource: f64,
+    },
     /// The checkpoint is in the store.
-    Checkpointed { checkpoint: CheckpointRef },
+    Checkpointed {
+        checkpoint: CheckpointRef,
+    },
     /// A line of its log.
-    Log { source: String, line: String },
+    Log {
+        source: String,
+        line: String,
+    },
     /// The process is gone.
-    Exited { exit: Exit },
+    Exited {
+        exit: Exit,
+    },
 }
 
 /// What the service took. Dropped reports are answered, never an error: a late process is not a fault.

@@ -1,7 +1,5 @@
 //! Studies over REST: documents in, summaries, curves and exports out.
 
-use std::collections::BTreeMap;
-
 use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::model::space::Params;
 use elastune_core::model::study::{StudySpec, StudyState};
@@ -79,7 +77,7 @@ pub struct BestTrial {
     pub number: u32,
     pub value: f64,
     pub resource: f64,
-    #[schema(value_type = BTreeMap<String, elastune_core::model::space::ParamValue>)]
+    #[schema(value_type = std::collections::BTreeMap<String, elastune_core::model::space::ParamValue>)]
     pub parameters: Params,
 }
 
@@ -148,7 +146,7 @@ pub struct Parallel {
 pub struct ParallelLine {
     pub trial: TrialId,
     pub number: u32,
-    #[schema(value_type = BTreeMap<String, elastune_core::model::space::ParamValue>)]
+    #[schema(value_type = std::collections::BTreeMap<String, elastune_core::model::space::ParamValue>)]
     pub parameters: Params,
     pub value: Option<f64>,
 }

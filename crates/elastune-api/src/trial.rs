@@ -17,7 +17,7 @@ pub struct Trial {
     pub id: TrialId,
     pub study: StudyId,
     pub number: u32,
-    #[schema(value_type = BTreeMap<String, elastune_core::model::space::ParamValue>)]
+    #[schema(value_type = std::collections::BTreeMap<String, elastune_core::model::space::ParamValue>)]
     pub parameters: Params,
     pub state: TrialState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,7 @@ pub struct SuggestResponse {
 pub struct Suggestion {
     pub id: TrialId,
     pub number: u32,
-    #[schema(value_type = BTreeMap<String, elastune_core::model::space::ParamValue>)]
+    #[schema(value_type = std::collections::BTreeMap<String, elastune_core::model::space::ParamValue>)]
     pub parameters: Params,
     /// Report up to here, then ask `should-stop`.
     pub run_until: Option<f64>,

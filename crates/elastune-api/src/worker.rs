@@ -41,9 +41,13 @@ pub struct WorkerConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "to_worker", rename_all = "snake_case")]
 pub enum ToWorker {
-    Control { control: Control },
+    Control {
+        control: Control,
+    },
     /// The agent has durably passed on this many of the worker's reports.
-    Ack { count: u64 },
+    Ack {
+        count: u64,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,13 +65,31 @@ pub enum Activity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "to_agent", rename_all = "snake_case")]
 pub enum ToAgent {
-    Hello { incarnation: Incarnation, pid: u32 },
+    Hello {
+        incarnation: Incarnation,
+        pid: u32,
+    },
     /// Every 250 ms: `counter` moves with every shard, validation batch and MB written.
-    Alive { counter: u64, activity: Activity },
+    Alive {
+        counter: u64,
+        activity: Activity,
+    },
     /// To be passed on to the service; `number` counts from 1 within the incarnation, so that a resend is recognised.
-    Report { number: u64, body: ReportBody },
+    Report {
+        number: u64,
+        body: ReportBody,
+    },
     /// A checkpoint lies on this node's disk; `durable`: upload it and report it (milestone, pause, drain, every 5 minutes).
-    Saved { path: PathBuf, sha256: String, bytes: u64, resource: f64, step: u64, durable: bool },
+    Saved {
+        path: PathBuf,
+        sha256: String,
+        bytes: u64,
+        resource: f64,
+        step: u64,
+        durable: bool,
+    },
     /// The last message: why it exits.
-    Goodbye { exit: Exit },
+    Goodbye {
+        exit: Exit,
+    },
 }

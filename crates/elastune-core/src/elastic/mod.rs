@@ -29,14 +29,37 @@ pub enum Want {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum Fact {
-    Ready { incarnation: Incarnation, address: SocketAddr },
+    Ready {
+        incarnation: Incarnation,
+        address: SocketAddr,
+    },
     /// First step of a generation committed by this rank.
-    Committed { incarnation: Incarnation, generation: u32, order: u32, step: u64, address: SocketAddr },
-    Broken { incarnation: Incarnation, generation: u32, step: u64 },
-    OrderFailed { incarnation: Incarnation, generation: u32, order: u32, error: String },
-    Exited { incarnation: Incarnation, exit: Exit },
+    Committed {
+        incarnation: Incarnation,
+        generation: u32,
+        order: u32,
+        step: u64,
+        address: SocketAddr,
+    },
+    Broken {
+        incarnation: Incarnation,
+        generation: u32,
+        step: u64,
+    },
+    OrderFailed {
+        incarnation: Incarnation,
+        generation: u32,
+        order: u32,
+        error: String,
+    },
+    Exited {
+        incarnation: Incarnation,
+        exit: Exit,
+    },
     /// The node is lost: its processes are dropped, never waited for.
-    NodeLost { node: NodeId },
+    NodeLost {
+        node: NodeId,
+    },
 }
 
 /// What the caller must do in the same transaction that stores the group.
@@ -57,12 +80,18 @@ pub enum AttemptEnd {
     /// It saved as asked (preempted), or stopped as asked.
     Asked,
     /// Counts as a failure.
-    Lost { message: String },
+    Lost {
+        message: String,
+    },
     /// Not a failure of the trial: its node went away.
     NodeLost,
-    OutOfMemory { peak_bytes: u64 },
+    OutOfMemory {
+        peak_bytes: u64,
+    },
     /// Another try would fail the same way.
-    Unusable { message: String },
+    Unusable {
+        message: String,
+    },
 }
 
 /// The row to store (None: delete it), what follows from it, and when to be asked again at the latest.

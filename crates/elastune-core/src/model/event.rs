@@ -51,22 +51,63 @@ impl MetricValue {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
-    StudyCreated { spec: Box<StudySpec> },
+    StudyCreated {
+        spec: Box<StudySpec>,
+    },
     /// Limits or space changed by a user.
-    StudyChanged { spec: Box<StudySpec> },
-    StudyState { state: StudyState, reason: Option<String> },
+    StudyChanged {
+        spec: Box<StudySpec>,
+    },
+    StudyState {
+        state: StudyState,
+        reason: Option<String>,
+    },
     /// One trial proposed (by the algorithm, or enqueued by a user).
-    Proposed { trial: TrialId, number: u32, parameters: Params, run_until: f64 },
+    Proposed {
+        trial: TrialId,
+        number: u32,
+        parameters: Params,
+        run_until: f64,
+    },
     /// The trial with the highest number was never started and is gone; its number is free again.
-    Unproposed { trial: TrialId, number: u32 },
+    Unproposed {
+        trial: TrialId,
+        number: u32,
+    },
     /// An early-stopping verdict took effect.
-    Judged { trial: TrialId, verdict: crate::judge::Verdict, text: String },
+    Judged {
+        trial: TrialId,
+        verdict: crate::judge::Verdict,
+        text: String,
+    },
     /// The trial's state changed.
-    Changed { trial: TrialId, state: TrialState, reason: Option<Reason>, attempt: u32 },
-    Measured { trial: TrialId, resource: f64, metrics: BTreeMap<String, MetricValue>, elapsed_s: f64 },
-    Checkpointed { trial: TrialId, checkpoint: CheckpointRef },
+    Changed {
+        trial: TrialId,
+        state: TrialState,
+        reason: Option<Reason>,
+        attempt: u32,
+    },
+    Measured {
+        trial: TrialId,
+        resource: f64,
+        metrics: BTreeMap<String, MetricValue>,
+        elapsed_s: f64,
+    },
+    Checkpointed {
+        trial: TrialId,
+        checkpoint: CheckpointRef,
+    },
     /// The group of ranks changed: a generation's first step was committed.
-    Resized { trial: TrialId, attempt: u32, generation: u32, width: Width, step: u64 },
+    Resized {
+        trial: TrialId,
+        attempt: u32,
+        generation: u32,
+        width: Width,
+        step: u64,
+    },
     /// A joiner failed, a rank was lost, a re-forming began: what a user should be able to read later.
-    Noted { trial: Option<TrialId>, text: String },
+    Noted {
+        trial: Option<TrialId>,
+        text: String,
+    },
 }

@@ -110,9 +110,15 @@ impl Group {
 pub enum Exit {
     /// As asked: it left the group, saved, or was stopped.
     Clean,
-    OutOfMemory { peak_bytes: u64 },
+    OutOfMemory {
+        peak_bytes: u64,
+    },
     /// The parameters or data are at fault; another try would fail the same way.
-    Unusable { message: String },
+    Unusable {
+        message: String,
+    },
     /// Crashed, was killed, never became ready.
-    Lost { message: String },
+    Lost {
+        message: String,
+    },
 }

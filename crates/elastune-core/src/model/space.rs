@@ -58,7 +58,9 @@ pub enum Domain {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<i64>,
     },
-    Categorical { values: Vec<ParamValue> },
+    Categorical {
+        values: Vec<ParamValue>,
+    },
 }
 
 /// A parameter: its domain and, where it is conditional, the parents' values under which it exists (all must hold).

@@ -78,7 +78,8 @@ impl Serialize for Width {
 impl<'de> Deserialize<'de> for Width {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let devices = f64::deserialize(deserializer)?;
-        Width::from_devices(devices).ok_or_else(|| serde::de::Error::custom(format!("{devices} is neither 1/n nor a whole number of devices")))
+        Width::from_devices(devices)
+            .ok_or_else(|| serde::de::Error::custom(format!("{devices} is neither 1/n nor a whole number of devices")))
     }
 }
 

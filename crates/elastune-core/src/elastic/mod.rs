@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::model::cluster::Slot;
+pub use crate::model::group::AttemptEnd;
 use crate::model::group::{Exit, Group};
 use crate::model::ids::{Incarnation, NodeId, TrialId};
 use crate::model::width::Width;
@@ -72,26 +73,6 @@ pub enum Effect {
     Ended { end: AttemptEnd },
     /// For the trial's history.
     Note { text: String },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "end", rename_all = "snake_case")]
-pub enum AttemptEnd {
-    /// It saved as asked (preempted), or stopped as asked.
-    Asked,
-    /// Counts as a failure.
-    Lost {
-        message: String,
-    },
-    /// Not a failure of the trial: its node went away.
-    NodeLost,
-    OutOfMemory {
-        peak_bytes: u64,
-    },
-    /// Another try would fail the same way.
-    Unusable {
-        message: String,
-    },
 }
 
 /// The row to store (None: delete it), what follows from it, and when to be asked again at the latest.

@@ -85,8 +85,23 @@ pub struct Group {
     pub target: Vec<Slot>,
     pub plan: u64,
     pub last_resize: Option<Time>,
-    /// Joiners that failed since the last stable generation.
+    /// Orders that failed since the target last changed or was last reached.
     pub failures: u32,
+    /// The last armed order that was given up: its ranks may have switched all the same, and then they are right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abandoned: Option<Order>,
+    /// When a member was first known to be gone or the group to be broken; until survivors have re-formed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crashed: Option<Time>,
+    /// Members that said the group broke under them, since `crashed`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broken: Vec<Incarnation>,
+    /// Processes still there by then are given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_by: Option<Time>,
+    /// Why the attempt will have ended, once its last process is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<AttemptEnd>,
 }
 
 impl Group {
@@ -101,6 +116,28 @@ impl Group {
             members => Width::Devices(members.len() as u16),
         }
     }
+}
+
+/// Why an attempt is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum AttemptEnd {
+    /// It saved as asked (preempted), or stopped as asked.
+    Asked,
+    /// Counts as a failure.
+    Lost {
+        message: String,
+    },
+    /// Not a failure of the trial: its node went away.
+    NodeLost,
+    OutOfMemory {
+        peak_bytes: u64,
+    },
+    /// Another try would fail the same way.
+    Unusable {
+        message: String,
+    },
 }
 
 /// Why a process is gone.

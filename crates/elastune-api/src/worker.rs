@@ -35,6 +35,9 @@ pub struct WorkerConfig {
     /// For tests: sleep this long before saying READY.
     #[serde(default)]
     pub ready_delay_ms: u64,
+    /// For benches: a file to which each committed step adds a line `monotonic_ns,step,generation,width`.
+    #[serde(default)]
+    pub trace: Option<PathBuf>,
 }
 
 /// What an agent tells a worker. Each replaces the one before.

@@ -10,3 +10,4 @@ pub mod space;
 pub mod study;
 pub mod trial;
 pub mod width;
+pub mod workload;

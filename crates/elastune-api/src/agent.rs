@@ -126,17 +126,21 @@ pub enum ReportBody {
         #[schema(value_type = String)]
         address: SocketAddr,
     },
-    /// The group broke under this rank: it holds `step` committed steps and waits for an order.
+    /// The group broke under this rank: it holds `step` committed steps and waits for an order. `address` is its next store socket.
     Broken {
         generation: u32,
         step: u64,
         error: String,
+        #[schema(value_type = String)]
+        address: SocketAddr,
     },
-    /// It could not take part in an order; the old group goes on.
+    /// It could not take part in an order; the old group goes on. `address` is its next store socket.
     OrderFailed {
         generation: u32,
         order: u32,
         error: String,
+        #[schema(value_type = String)]
+        address: SocketAddr,
     },
     /// Of rank 0, about once a second and at every epoch.
     Progress {

@@ -42,16 +42,20 @@ pub enum Fact {
         step: u64,
         address: SocketAddr,
     },
+    /// The group broke under this rank; `address` is its next store socket.
     Broken {
         incarnation: Incarnation,
         generation: u32,
         step: u64,
+        address: SocketAddr,
     },
+    /// This rank could not take part; the old group goes on.
     OrderFailed {
         incarnation: Incarnation,
         generation: u32,
         order: u32,
         error: String,
+        address: SocketAddr,
     },
     Exited {
         incarnation: Incarnation,

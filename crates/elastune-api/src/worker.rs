@@ -47,7 +47,7 @@ pub enum ToWorker {
     Control {
         control: Control,
     },
-    /// The agent has durably passed on this many of the worker's reports.
+    /// The agent has made durable everything up to this `number`; no need to send it again.
     Ack {
         count: u64,
     },
@@ -78,12 +78,16 @@ pub enum ToAgent {
         activity: Activity,
     },
     /// To be passed on to the service; `number` counts from 1 within the incarnation, so that a resend is recognised.
+    /// After connecting again a worker resends, in order, what no Ack has covered.
     Report {
         number: u64,
         body: ReportBody,
     },
     /// A checkpoint lies on this node's disk; `durable`: upload it and report it (milestone, pause, drain, every 5 minutes).
+    /// A durable one takes a `number` of the same count as reports, and an Ack once the agent has secured it; others have 0.
     Saved {
+        #[serde(default)]
+        number: u64,
         path: PathBuf,
         sha256: String,
         bytes: u64,

@@ -58,6 +58,14 @@ pub struct PlanPage {
     pub created: Time,
 }
 
+/// `POST /nodes`; an empty body will do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct JoinRequest {
+    /// How long the token may be used, in seconds: 60 to 30 days; a day if absent.
+    pub ttl_s: Option<u32>,
+}
+
 /// `POST /nodes` answers a token for one more agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JoinToken {

@@ -27,3 +27,13 @@ pub struct FieldError {
     pub path: String,
     pub message: String,
 }
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.title, self.detail)?;
+        for error in &self.errors {
+            write!(f, "\n  {}: {}", error.path, error.message)?;
+        }
+        Ok(())
+    }
+}

@@ -1,9 +1,12 @@
 //! Studies over REST: documents in, summaries, curves and exports out.
 
+use std::collections::BTreeMap;
+
+use elastune_core::model::event::MetricValue;
 use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::model::space::Params;
 use elastune_core::model::study::{StudySpec, StudyState};
-use elastune_core::model::trial::TrialState;
+use elastune_core::model::trial::{Reason, TrialState};
 use elastune_core::time::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -79,6 +82,12 @@ pub struct BestTrial {
     pub resource: f64,
     #[schema(value_type = std::collections::BTreeMap<String, elastune_core::model::space::ParamValue>)]
     pub parameters: Params,
+}
+
+/// `POST /studies:validate`: the document as it would be stored, with every default filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Validated {
+    pub spec: StudySpec,
 }
 
 /// A page of a listing; ask again with `page_token` while there is one.
@@ -162,4 +171,30 @@ pub struct StudyEventLine {
     pub trial: Option<TrialId>,
     #[schema(value_type = Object)]
     pub event: serde_json::Value,
+}
+
+/// `GET /studies/{id}/export.json`: what was tried and measured, without times, ids or widths, so that two runs that tried and
+/// measured the same are the same to the byte. Trials by number, measurements by step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Export {
+    pub name: String,
+    pub spec: StudySpec,
+    pub trials: Vec<ExportedTrial>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ExportedTrial {
+    pub number: u32,
+    pub state: TrialState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    #[schema(value_type = std::collections::BTreeMap<String, elastune_core::model::space::ParamValue>)]
+    pub parameters: Params,
+    pub measurements: Vec<ExportedMeasurement>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ExportedMeasurement {
+    pub step: f64,
+    pub metrics: BTreeMap<String, MetricValue>,
 }

@@ -148,11 +148,61 @@ pub struct ReportRequest {
     pub measurements: Vec<Measurement>,
 }
 
+/// What was stored; a step that was already there keeps its first values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Reported {
+    pub stored: u32,
+    pub repeated: u32,
+}
+
 /// `POST /trials/{id}:heartbeat`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatRequest {
     pub lease: uuid::Uuid,
+}
+
+/// The lease as it stands after a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Lease {
+    pub lease: uuid::Uuid,
+    pub lease_expires: Time,
+}
+
+/// `POST /trials/{id}:exclude`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExcludeRequest {
+    /// False takes the trial back into the algorithm's view.
+    #[serde(default = "ExcludeRequest::yes")]
+    pub excluded: bool,
+}
+
+impl ExcludeRequest {
+    fn yes() -> bool {
+        true
+    }
+}
+
+impl Default for ExcludeRequest {
+    fn default() -> Self {
+        ExcludeRequest { excluded: true }
+    }
+}
+
+/// A line of `GET /trials/{id}/checkpoints`, newest first; its bytes lie at `/checkpoints/{sha256}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Checkpoint {
+    pub checkpoint: CheckpointRef,
+    pub attempt: u32,
+    pub at: Time,
+}
+
+/// `PUT /checkpoints/{sha256}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StoredCheckpoint {
+    pub sha256: String,
+    pub bytes: u64,
 }
 
 /// `POST /trials/{id}:complete`.

@@ -237,10 +237,9 @@ impl Controller {
         self.group.finish = Some(finish);
         self.group.finish_by = Some(self.now + FINISH);
         let unstarted = self.group.generation == 0;
-        if let Some(next) = self.group.next.take_if(|next| next.phase == Phase::Prepare || unstarted) {
-            if unstarted {
-                self.group.members = next.members;
-            }
+        let given_up = self.group.next.take_if(|next| next.phase == Phase::Prepare || unstarted);
+        if let Some(next) = given_up.filter(|_| unstarted) {
+            self.group.members = next.members;
         }
     }
 

@@ -2,6 +2,8 @@
 //! Called by the service, in the transaction that stores what happened, and by the simulator.
 
 mod carry_out;
+mod hear;
+mod steer;
 
 pub use carry_out::carry_out;
 

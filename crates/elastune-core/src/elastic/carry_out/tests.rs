@@ -8,6 +8,9 @@ use rand_chacha::ChaCha8Rng;
 use uuid::Uuid;
 
 use super::*;
+use crate::elastic::steer::same_slots;
+use crate::model::cluster::Slot;
+use crate::model::group::{Exit, Finish};
 use crate::model::ids::{NodeId, TrialId};
 use crate::model::width::Width;
 use crate::rng::Seed;
@@ -212,10 +215,9 @@ impl World {
         let old = self.real.clone().map(|(_, members)| members).unwrap_or_default();
         let new: Vec<_> = next.members.iter().map(|member| member.incarnation).collect();
         for who in old.iter().chain(&new) {
-            if self.rng.random_bool(0.4) {
-                if let Some(process) = self.processes.get_mut(who) {
-                    process.seen = Some((next.generation, next.order));
-                }
+            let reached = self.rng.random_bool(0.4);
+            if let Some(process) = self.processes.get_mut(who).filter(|_| reached) {
+                process.seen = Some((next.generation, next.order));
             }
         }
         let has_seen = |who: &Incarnation| {

@@ -1,0 +1,7 @@
+// Mounts the page. Served by the service at /.
+import { mount } from "svelte";
+import App from "./App.svelte";
+import "./app.css";
+
+const target = document.getElementById("app");
+if (target) mount(App, { target });

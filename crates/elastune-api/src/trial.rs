@@ -29,10 +29,15 @@ pub struct Trial {
     /// Attempts that ended in a failure; preemptions don't count.
     pub failures: u32,
     pub excluded: bool,
+    /// Null: without bound.
+    #[serde(with = "elastune_core::model::unbounded")]
+    #[schema(value_type = Option<f64>)]
     pub run_until: f64,
     /// Resource done, fractions of an epoch included.
     pub done: f64,
-    /// What a completed trial has done.
+    /// What a completed trial has done; null: it is for its worker to say.
+    #[serde(with = "elastune_core::model::unbounded")]
+    #[schema(value_type = Option<f64>)]
     pub max_resource: f64,
     #[schema(value_type = f64)]
     pub width: Width,

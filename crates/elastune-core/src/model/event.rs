@@ -67,6 +67,7 @@ pub enum Event {
         trial: TrialId,
         number: u32,
         parameters: Params,
+        #[serde(with = "super::unbounded")]
         run_until: f64,
     },
     /// The trial with the highest number was never started and is gone; its number is free again.
@@ -110,4 +111,16 @@ pub enum Event {
         trial: Option<TrialId>,
         text: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proposal_without_bound_reads_back() {
+        let event = Event::Proposed { trial: TrialId(uuid::Uuid::nil()), number: 0, parameters: Params::new(), run_until: f64::INFINITY };
+        let text = serde_json::to_string(&event).expect("an event is plain");
+        assert_eq!(serde_json::from_str::<Event>(&text).expect("it reads back"), event);
+    }
 }

@@ -9,5 +9,6 @@ pub mod snapshot;
 pub mod space;
 pub mod study;
 pub mod trial;
+pub mod unbounded;
 pub mod width;
 pub mod workload;

@@ -9,6 +9,6 @@ export default ts.config(
   ...ts.configs.recommended,
   ...svelte.configs.recommended,
   { languageOptions: { globals: { ...globals.browser, ...globals.node } } },
-  { files: ["**/*.svelte"], languageOptions: { parserOptions: { parser: ts.parser } } },
+  { files: ["**/*.svelte", "**/*.svelte.ts"], languageOptions: { parserOptions: { parser: ts.parser } } },
   { rules: { "svelte/no-navigation-without-resolve": "off" } },
 );

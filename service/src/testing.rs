@@ -69,7 +69,10 @@ pub async fn database() -> Database {
 #[tokio::test]
 async fn every_test_has_a_database_of_its_own() {
     let (one, other) = (database().await, database().await);
-    sqlx::query("insert into idempotency (scope, key, request, created_ms) values ('s', 'k', '', 0)").execute(&one.pool).await.expect("a row");
+    sqlx::query("insert into idempotency (scope, key, request, created_ms) values ('s', 'k', '', 0)")
+        .execute(&one.pool)
+        .await
+        .expect("a row");
     let rows = sqlx::query("select 1 from idempotency").fetch_all(&other.pool).await.expect("an empty table");
     assert!(rows.is_empty());
 }

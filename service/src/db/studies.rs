@@ -212,9 +212,8 @@ pub async fn delete(conn: &mut PgConnection, id: StudyId) -> Result<()> {
 
 /// Trials by state.
 pub async fn counts(conn: &mut PgConnection, id: StudyId) -> Result<TrialCounts> {
-    let rows = sqlx::query!(r#"select state, count(*) as "count!" from trials where study = $1 group by state"#, id.0)
-        .fetch_all(conn)
-        .await?;
+    let rows =
+        sqlx::query!(r#"select state, count(*) as "count!" from trials where study = $1 group by state"#, id.0).fetch_all(conn).await?;
     let mut counts = TrialCounts::default();
     for row in rows {
         counts.add(from_word("trial state", &row.state)?, unsigned(row.count));

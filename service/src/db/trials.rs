@@ -233,12 +233,10 @@ pub async fn studies_of(conn: &mut PgConnection, ids: &[TrialId]) -> Result<BTre
 
 /// A study's trials that hold slots or want them, by number.
 pub async fn live(conn: &mut PgConnection, study: StudyId) -> Result<Vec<Trial>> {
-    let rows = select!(
-        "where t.study = $1 and t.state in ('waiting', 'starting', 'running', 'resizing', 'stopping') order by t.number",
-        study.0
-    )
-    .fetch_all(conn)
-    .await?;
+    let rows =
+        select!("where t.study = $1 and t.state in ('waiting', 'starting', 'running', 'resizing', 'stopping') order by t.number", study.0)
+            .fetch_all(conn)
+            .await?;
     rows.into_iter().map(Trial::try_from).collect()
 }
 
@@ -274,9 +272,13 @@ pub async fn expired(conn: &mut PgConnection, now: Time, limit: i64) -> Result<V
 /// How a page of trials is ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    Number { descending: bool },
+    Number {
+        descending: bool,
+    },
     /// Trials without a value come last either way.
-    Value { descending: bool },
+    Value {
+        descending: bool,
+    },
 }
 
 /// The last trial of the page before.

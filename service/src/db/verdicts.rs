@@ -10,14 +10,22 @@ use super::{Result, expect_one};
 
 /// The newest verdict's number; 0 where there is none.
 pub async fn last(conn: &mut PgConnection, study: StudyId) -> Result<u64> {
-    let number =
-        sqlx::query_scalar!(r#"select coalesce(max(number), 0) as "number!" from verdicts where study = $1"#, study.0).fetch_one(conn).await?;
+    let number = sqlx::query_scalar!(r#"select coalesce(max(number), 0) as "number!" from verdicts where study = $1"#, study.0)
+        .fetch_one(conn)
+        .await?;
     Ok(number as u64)
 }
 
 /// Stores what was judged knowing the events up to `seq`, as the child of the one before: of two with one parent the second
 /// is refused.
-pub async fn insert(conn: &mut PgConnection, study: StudyId, number: u64, seq: u64, doc: &(impl Serialize + Sync), now: Time) -> Result<()> {
+pub async fn insert(
+    conn: &mut PgConnection,
+    study: StudyId,
+    number: u64,
+    seq: u64,
+    doc: &(impl Serialize + Sync),
+    now: Time,
+) -> Result<()> {
     let rows = sqlx::query!(
         "insert into verdicts (study, number, parent, seq, doc, created_ms) values ($1, $2, $3, $4, $5, $6) on conflict do nothing",
         study.0,

@@ -1,5 +1,6 @@
 //! RFC 9457 problem details: every error that the service answers.
 
+pub use elastune_core::search::FieldError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -18,14 +19,6 @@ pub struct Problem {
     /// Every field at fault, all at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-}
-
-/// One field at fault.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct FieldError {
-    /// Where, as in `search_space.lr.min`.
-    pub path: String,
-    pub message: String,
 }
 
 impl std::fmt::Display for Problem {

@@ -3,8 +3,11 @@
 //! Nothing here awaits, logs, reads a clock, draws ambient randomness or fails: bad input is refused when a study is
 //! created (`search::validate`), and what a decision cannot do becomes a line in its report.
 
+pub mod early_stopping;
 pub mod elastic;
 pub mod judge;
 pub mod model;
+pub mod propose;
 pub mod rng;
+pub mod search;
 pub mod time;

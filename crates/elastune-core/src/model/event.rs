@@ -88,6 +88,11 @@ pub enum Event {
         reason: Option<Reason>,
         attempt: u32,
     },
+    /// A user hid a finished trial from the algorithm, or showed it again.
+    Excluded {
+        trial: TrialId,
+        excluded: bool,
+    },
     Measured {
         trial: TrialId,
         resource: f64,

@@ -94,7 +94,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    fn default_points() -> u32 {
+    pub fn default_points() -> u32 {
         5
     }
     pub fn seed(&self) -> u64 {

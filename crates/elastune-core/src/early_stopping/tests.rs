@@ -1,0 +1,1 @@
+//! The rules on random interleavings of a study's events.

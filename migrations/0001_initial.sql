@@ -55,8 +55,6 @@ create table studies (
     created_ms bigint not null,
     ended_ms bigint,
     next_number bigint not null default 0 constraint studies_next_number check (next_number >= 0),
-    -- The algorithm has nothing more to propose.
-    exhausted bool not null default false,
     event_seq bigint not null default 0,
     device_seconds float8 not null default 0,
     constraint studies_stopping check ((state = 'stopping') = (ending is not null)),
@@ -88,6 +86,8 @@ create table trials (
     -- Of the study's first metric, and the resource at which it was measured; null if it was not a finite number.
     value float8,
     value_resource float8,
+    -- The highest step measured.
+    measured float8,
     checkpoint json,
     excluded bool not null default false,
     alone bool not null default false,

@@ -104,6 +104,7 @@ fn kind(event: &Event) -> &'static str {
         Event::Measured { .. } => "measured",
         Event::Checkpointed { .. } => "checkpointed",
         Event::Resized { .. } => "resized",
+        Event::Excluded { .. } => "excluded",
         Event::Noted { .. } => "noted",
     }
 }
@@ -118,6 +119,7 @@ fn trial(event: &Event) -> Option<TrialId> {
         | Event::Changed { trial, .. }
         | Event::Measured { trial, .. }
         | Event::Checkpointed { trial, .. }
+        | Event::Excluded { trial, .. }
         | Event::Resized { trial, .. } => Some(*trial),
     }
 }

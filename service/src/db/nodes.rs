@@ -155,7 +155,16 @@ pub async fn lock_spool(conn: &mut PgConnection, id: NodeId, spool: Uuid) -> Res
     Ok(if row.spool == Some(spool) { row.spool_seq as u64 } else { 0 })
 }
 
-pub async fn mark_spool(conn: &mut PgConnection, id: NodeId, spool: Uuid, seq: u64) -> Result<()> {
-    sqlx::query!("update nodes set spool = $2, spool_seq = $3 where id = $1", id.0, spool, seq as i64).execute(conn).await?;
+/// Reports of `spool` up to `seq` are taken, which is a sign of life too.
+pub async fn mark_spool(conn: &mut PgConnection, id: NodeId, spool: Uuid, seq: u64, now: Time) -> Result<()> {
+    sqlx::query!(
+        "update nodes set spool = $2, spool_seq = $3, last_seen_ms = greatest(last_seen_ms, $4) where id = $1",
+        id.0,
+        spool,
+        seq as i64,
+        now.0
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }

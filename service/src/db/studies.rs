@@ -27,8 +27,6 @@ pub struct Study {
     pub ended: Option<Time>,
     /// Trials numbered so far.
     pub next_number: u32,
-    /// The algorithm has nothing more to propose.
-    pub exhausted: bool,
     pub event_seq: u64,
     pub device_seconds: f64,
 }
@@ -44,7 +42,6 @@ struct Row {
     created_ms: i64,
     ended_ms: Option<i64>,
     next_number: i64,
-    exhausted: bool,
     event_seq: i64,
     device_seconds: f64,
 }
@@ -64,7 +61,6 @@ impl TryFrom<Row> for Study {
             created: Time(row.created_ms),
             ended: row.ended_ms.map(Time),
             next_number: unsigned(row.next_number),
-            exhausted: row.exhausted,
             event_seq: row.event_seq as u64,
             device_seconds: row.device_seconds,
         })
@@ -76,7 +72,7 @@ macro_rules! select {
         sqlx::query_as!(
             Row,
             r#"select id, spec as "spec: Json<StudySpec>", seed, state, ending, reason, archived, created_ms, ended_ms, next_number,
-               exhausted, event_seq, device_seconds from studies "# + $rest
+               event_seq, device_seconds from studies "# + $rest
             $(, $argument)*
         )
     };
@@ -182,11 +178,6 @@ pub async fn claim_numbers(conn: &mut PgConnection, id: StudyId, next_number: u3
     .await?
     .rows_affected();
     expect_one(rows, "stale_number", || "the study's trials were numbered by someone else".into())
-}
-
-pub async fn mark_exhausted(conn: &mut PgConnection, id: StudyId, exhausted: bool) -> Result<()> {
-    sqlx::query!("update studies set exhausted = $2 where id = $1", id.0, exhausted).execute(conn).await?;
-    Ok(())
 }
 
 pub async fn mark_archived(conn: &mut PgConnection, id: StudyId, archived: bool) -> Result<()> {

@@ -37,6 +37,8 @@ pub struct Trial {
     /// Of the study's first metric.
     pub value: Option<f64>,
     pub value_resource: Option<f64>,
+    /// The highest step measured.
+    pub measured: Option<f64>,
     pub checkpoint: Option<CheckpointRef>,
     pub excluded: bool,
     pub alone: bool,
@@ -108,6 +110,7 @@ struct Row {
     metrics: Json<BTreeMap<String, MetricValue>>,
     value: Option<f64>,
     value_resource: Option<f64>,
+    measured: Option<f64>,
     checkpoint: Option<Json<CheckpointRef>>,
     excluded: bool,
     alone: bool,
@@ -147,6 +150,7 @@ impl TryFrom<Row> for Trial {
             metrics: row.metrics.0,
             value: row.value,
             value_resource: row.value_resource,
+            measured: row.measured,
             checkpoint: row.checkpoint.map(|json| json.0),
             excluded: row.excluded,
             alone: row.alone,
@@ -169,7 +173,7 @@ macro_rules! select {
             Row,
             r#"select t.id, t.study, t.number, t.parameters as "parameters: Json<Params>", t.state, t.ending, t.reason, t.message,
                t.attempt, t.failures, t.run_until, t.done, t.held, t.rates as "rates: Json<Vec<RateSample>>",
-               t.metrics as "metrics: Json<BTreeMap<String, MetricValue>>", t.value, t.value_resource,
+               t.metrics as "metrics: Json<BTreeMap<String, MetricValue>>", t.value, t.value_resource, t.measured,
                t.checkpoint as "checkpoint: Json<CheckpointRef>", t.excluded, t.alone, t.peak_bytes, t.last_resize_ms,
                t.results_since_resize, t.lease, t.lease_holder, t.lease_expires_ms, t.created_ms, t.started_ms, t.ended_ms,
                t.device_seconds, coalesce(g.width, 0) as "width!" from trials t left join groups g on g.trial = t.id "# + $rest
@@ -395,7 +399,7 @@ pub async fn store(conn: &mut PgConnection, trial: &Trial, was: (TrialState, u32
         "update trials set state = $4, ending = $5, reason = $6, message = $7, attempt = $8, failures = $9, run_until = $10,
          done = $11, held = $12, rates = $13, metrics = $14, value = $15, value_resource = $16, checkpoint = $17, excluded = $18,
          alone = $19, peak_bytes = $20, last_resize_ms = $21, results_since_resize = $22, lease = $23, lease_holder = $24,
-         lease_expires_ms = $25, started_ms = $26, ended_ms = $27
+         lease_expires_ms = $25, started_ms = $26, ended_ms = $27, measured = $28
          where id = $1 and state = $2 and attempt = $3",
         trial.id.0,
         word(&was.0),
@@ -423,7 +427,8 @@ pub async fn store(conn: &mut PgConnection, trial: &Trial, was: (TrialState, u32
         trial.lease.as_ref().map(|lease| lease.holder.as_str()),
         trial.lease.as_ref().map(|lease| lease.expires.0),
         trial.started.map(|time| time.0),
-        trial.ended.map(|time| time.0)
+        trial.ended.map(|time| time.0),
+        trial.measured
     )
     .execute(conn)
     .await?

@@ -1,1 +1,8 @@
-//! Loops.
+//! The loops that turn stored facts into decisions and decisions into stored orders: each reads all it needs, decides by
+//! `elastune-core`, and applies in one transaction. Started by `main`; the verbs of people and workers are called by `http`.
+
+pub mod carry_out;
+pub mod change;
+pub mod ingest;
+mod measure;
+mod report;

@@ -5,6 +5,7 @@
 
 pub mod checkpoints;
 pub mod cluster;
+pub mod desired;
 pub mod events;
 pub mod groups;
 pub mod idempotency;
@@ -65,7 +66,7 @@ pub async fn now(conn: &mut PgConnection) -> Result<Time> {
 }
 
 /// An enum as the word that its JSON has.
-fn word(value: &impl Serialize) -> String {
+pub fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         other => unreachable!("states and reasons are words, not {other:?}"),

@@ -1,46 +1,49 @@
 //! Plans: the cluster's chain of decisions, each with what it was decided from. Called by `reconcile::decide` and `http`.
 
 use elastune_api::cluster::PlanPage;
-use elastune_core::model::ids::TrialId;
+use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::model::plan::{Plan, PlanEntry, Report};
 use elastune_core::model::snapshot::Snapshot;
 use elastune_core::rng::Seed;
 use elastune_core::time::Time;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::{Error, Result};
+use super::{Error, Result, expect_one, unsigned};
+
+/// A decision and what it was made from.
+#[derive(Debug)]
+pub struct Decided<'a, M> {
+    pub plan: &'a Plan,
+    pub memory: &'a M,
+    pub report: &'a Report,
+    pub snapshot: &'a Snapshot,
+    pub seed: Seed,
+    pub wake_at: Option<Time>,
+}
 
 /// Stores a plan as the child of `plan.parent`: of two decisions with one parent the second is refused.
-pub async fn insert<M: Serialize + Sync>(
-    conn: &mut PgConnection,
-    plan: &Plan,
-    memory: &M,
-    report: &Report,
-    snapshot: &Snapshot,
-    seed: Seed,
-    wake_at: Option<Time>,
-    now: Time,
-) -> Result<()> {
-    let text = |value: serde_json::Result<String>| value.map_err(|error| Error::Stored { what: "plan", error: error.to_string() });
+pub async fn insert<M: Serialize + Sync>(conn: &mut PgConnection, decided: &Decided<'_, M>, now: Time) -> Result<()> {
+    let number = decided.plan.number;
     let rows = sqlx::query!(
         "insert into plans (number, parent, plan, memory, report, snapshot, seed, wake_at_ms, created_ms)
-         values ($1, $2, $3, $4::text::json, $5, $6, $7, $8, $9) on conflict do nothing",
-        plan.number as i64,
-        plan.parent as i64,
-        Json(plan) as _,
-        text(serde_json::to_string(memory))?,
-        Json(report) as _,
-        Json(snapshot) as _,
-        seed.0 as i64,
-        wake_at.map(|time| time.0),
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict do nothing",
+        number as i64,
+        decided.plan.parent as i64,
+        Json(decided.plan) as _,
+        Json(decided.memory) as _,
+        Json(decided.report) as _,
+        Json(decided.snapshot) as _,
+        decided.seed.0 as i64,
+        decided.wake_at.map(|time| time.0),
         now.0
     )
     .execute(conn)
     .await?
     .rows_affected();
-    super::expect_one(rows, "stale_plan", || format!("plan {} was made by someone else", plan.number))
+    expect_one(rows, "stale_plan", || format!("plan {number} was made by someone else"))
 }
 
 pub async fn get(conn: &mut PgConnection, number: u64) -> Result<PlanPage> {
@@ -77,11 +80,24 @@ pub async fn entries(conn: &mut PgConnection, trials: &[TrialId]) -> Result<(u64
     Ok((number, rows.into_iter().filter_map(|row| row.entry.map(|json| json.0)).collect()))
 }
 
-/// What the current plan's decision left for the next one, as JSON; None before the first.
-pub async fn memory(conn: &mut PgConnection) -> Result<Option<String>> {
-    Ok(sqlx::query_scalar!(r#"select p.memory::text as "memory!" from plans p join cluster c on c.plan = p.number"#)
+/// The current plan's number and how many slots it keeps open for a study.
+pub async fn open_slots(conn: &mut PgConnection, study: StudyId) -> Result<(u64, u32)> {
+    let row = sqlx::query!(
+        r#"select c.plan as "number!", count(o.slot) as "slots!" from cluster c left join plans p on p.number = c.plan
+           left join lateral json_array_elements(p.plan->'open') as o(slot) on o.slot->>'study' = $1 group by c.plan"#,
+        study.to_string()
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok((row.number as u64, unsigned(row.slots)))
+}
+
+/// What the current plan's decision left for the next one; the empty memory before the first, or if it cannot be read any more.
+pub async fn memory<M: DeserializeOwned + Default>(conn: &mut PgConnection) -> Result<M> {
+    let text = sqlx::query_scalar!(r#"select p.memory::text as "memory!" from plans p join cluster c on c.plan = p.number"#)
         .fetch_optional(conn)
-        .await?)
+        .await?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
 /// Forgets what plans before `number` and `before` were decided from, and them: the chain keeps its newest part.

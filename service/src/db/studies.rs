@@ -97,6 +97,13 @@ pub async fn get(conn: &mut PgConnection, id: StudyId) -> Result<Study> {
     select!("where id = $1", id.0).fetch_optional(conn).await?.ok_or(Error::NotFound { what: "study" })?.try_into()
 }
 
+/// Several, by id; those that are gone are left out.
+pub async fn get_all(conn: &mut PgConnection, ids: &[StudyId]) -> Result<Vec<Study>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    let rows = select!("where id = any($1) order by id", &ids).fetch_all(conn).await?;
+    rows.into_iter().map(Study::try_from).collect()
+}
+
 /// Takes the study's lock until the transaction ends.
 pub async fn lock(conn: &mut PgConnection, id: StudyId) -> Result<Study> {
     select!("where id = $1 for update", id.0).fetch_optional(conn).await?.ok_or(Error::NotFound { what: "study" })?.try_into()

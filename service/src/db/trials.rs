@@ -222,6 +222,13 @@ pub async fn get_number(conn: &mut PgConnection, study: StudyId, number: u32) ->
     row.ok_or(Error::NotFound { what: "trial" })?.try_into()
 }
 
+/// Several, by number; those that are gone are left out.
+pub async fn get_all(conn: &mut PgConnection, ids: &[TrialId]) -> Result<Vec<Trial>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    let rows = select!("where t.id = any($1) order by t.number, t.id", &ids).fetch_all(conn).await?;
+    rows.into_iter().map(Trial::try_from).collect()
+}
+
 /// The study of a trial: what to lock before the trial is read.
 pub async fn study_of(conn: &mut PgConnection, id: TrialId) -> Result<StudyId> {
     let study = sqlx::query_scalar!("select study from trials where id = $1", id.0).fetch_optional(conn).await?;
@@ -259,6 +266,19 @@ pub async fn all_live(conn: &mut PgConnection) -> Result<Vec<Trial>> {
 pub async fn paused(conn: &mut PgConnection, study: StudyId) -> Result<Vec<Trial>> {
     let rows = select!("where t.study = $1 and t.state = 'paused' order by t.number", study.0).fetch_all(conn).await?;
     rows.into_iter().map(Trial::try_from).collect()
+}
+
+/// Whether the study has a trial that is live, and one that is paused.
+pub async fn any_open(conn: &mut PgConnection, study: StudyId) -> Result<(bool, bool)> {
+    let row = sqlx::query!(
+        r#"select exists (select from trials where study = $1
+               and state in ('waiting', 'starting', 'running', 'resizing', 'stopping')) as "live!",
+           exists (select from trials where study = $1 and state = 'paused') as "paused!""#,
+        study.0
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok((row.live, row.paused))
 }
 
 /// Trials whose outside worker has been silent past its lease.

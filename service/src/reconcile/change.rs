@@ -147,15 +147,20 @@ impl Subject {
         }
     }
 
-    /// The attempt is over and the trial goes on later, from its newest checkpoint.
+    /// The attempt is over and the trial goes on later.
     pub fn next_attempt(&mut self, change: &mut Change, state: TrialState, reason: Option<Reason>) {
-        let trial = &mut self.trial;
-        trial.attempt += 1;
-        trial.lease = None;
-        if state != TrialState::Paused {
-            trial.done = trial.checkpoint.as_ref().map_or(0.0, |checkpoint| checkpoint.resource);
-            trial.held = trial.done >= trial.run_until;
-        }
+        self.trial.attempt += 1;
+        self.trial.lease = None;
+        self.rewind(change);
         self.enter(change, state, reason);
+    }
+
+    /// Back to the newest checkpoint, from which the next attempt starts. What outside workers keep is theirs to know.
+    pub fn rewind(&mut self, change: &Change) {
+        let trial = &mut self.trial;
+        if change.study.spec.workload.is_some() {
+            trial.done = trial.checkpoint.as_ref().map_or(0.0, |checkpoint| checkpoint.resource);
+        }
+        trial.held = trial.done >= trial.run_until;
     }
 }

@@ -4,5 +4,11 @@
 pub mod carry_out;
 pub mod change;
 pub mod ingest;
+pub mod judge;
+pub mod lifecycle;
 mod measure;
+mod memory;
+pub mod outside;
+pub mod propose;
 mod report;
+pub mod verbs;

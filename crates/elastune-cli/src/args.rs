@@ -40,6 +40,8 @@ pub enum Format {
 pub enum Command {
     /// Run everything on this machine: Postgres, the service and one node, until Ctrl-C
     Up(Up),
+    /// Train a small study on Fashion-MNIST and watch its trials grow and shrink; ends by itself
+    Demo(Demo),
     /// Studies: create, list, watch, change, end, export
     Study {
         #[command(subcommand)]
@@ -66,16 +68,6 @@ pub enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Stack {
-    /// CPU slots or GPUs of this machine: auto, cpu:N, or GPU indices such as 0,1
-    #[arg(long, default_value = "auto")]
-    pub devices: String,
-    /// Where data sets lie
-    #[arg(long, default_value = "/usr/share/datasets")]
-    pub data: PathBuf,
-}
-
-#[derive(Debug, clap::Args)]
 pub struct Up {
     /// State folder: the database, checkpoints, logs [default: /var/lib/elastune as root, else ~/.local/share/elastune]
     #[arg(long)]
@@ -86,8 +78,34 @@ pub struct Up {
     /// A Postgres that runs elsewhere; without it, `up` runs its own
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Option<String>,
-    #[command(flatten)]
-    pub stack: Stack,
+    /// Devices of this machine: auto (GPUs, else CPU cores), cpu, cpu:N, or GPU indices such as 0,1
+    #[arg(long, default_value = "auto")]
+    pub devices: String,
+    /// Where data sets lie
+    #[arg(long, default_value = "/usr/share/datasets")]
+    pub data: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Demo {
+    /// Keep the service and its page up afterwards, until Ctrl-C
+    #[arg(long)]
+    pub serve: bool,
+    /// Write what came of it there, as JSON
+    #[arg(long)]
+    pub report: Option<PathBuf>,
+    /// State folder [default: a temporary one, removed at the end]
+    #[arg(long)]
+    pub state: Option<PathBuf>,
+    /// Address of the API and the web page; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Devices of this machine: auto (GPUs, else CPU cores), cpu, cpu:N, or GPU indices such as 0,1
+    #[arg(long, default_value = "cpu")]
+    pub devices: String,
+    /// Where data sets lie
+    #[arg(long, default_value = "/usr/share/datasets")]
+    pub data: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

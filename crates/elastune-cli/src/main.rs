@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod connect;
+mod demo;
 mod output;
 mod stack;
 mod up;
@@ -46,11 +47,12 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let client = || connect::client(&args.connection);
     match args.command {
         Command::Up(up) => up::run(up).await,
+        Command::Demo(demo) => demo::run(demo).await,
         Command::Study { command } => commands::study::run(&client()?, format, command).await,
         Command::Trial { command } => commands::trial::run(&client()?, format, command).await,
         Command::Node { command } => commands::node::run(&client()?, format, command).await,
         Command::Cluster => commands::node::cluster(&client()?, format).await,
-        Command::Validate { file } => commands::study::validate(&client()?, format, &file).await,
+        Command::Validate { file } => commands::study::validate(format, &file),
     }
 }
 

@@ -13,8 +13,8 @@ pub async fn run(up: args::Up) -> Result<ExitCode> {
     let setup = Setup {
         state: up.state.unwrap_or_else(default_folder),
         listen: up.listen,
-        devices: up.stack.devices,
-        data: up.stack.data,
+        devices: up.devices,
+        data: up.data,
         database_url: up.database_url,
     };
     let ended = end_asked()?;

@@ -89,6 +89,9 @@ impl Words {
                 let reason = reason.map_or_else(String::new, |reason| format!(" ({})", word(&reason)));
                 format!("{} {}{reason}", name(&self.numbers, &trial), word(&state))
             }
+            Event::Excluded { trial, excluded } => {
+                format!("{} {} the algorithm", name(&self.numbers, &trial), if excluded { "hidden from" } else { "shown again to" })
+            }
             Event::Measured { trial, resource, metrics, .. } => {
                 let metrics: Vec<_> = metrics.iter().map(|(name, value)| format!("{name} {}", metric(value))).collect();
                 format!("{} epoch {}: {}", name(&self.numbers, &trial), number(resource), metrics.join(", "))

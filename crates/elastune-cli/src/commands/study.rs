@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use elastune_api::client::{Client, StudyQuery};
 use elastune_api::study::{Study, StudyPatch};
 use elastune_core::model::study::StudyState;
+use elastune_core::search::{self, Document};
 
 use super::{events, read_document};
 use crate::Usage;
@@ -73,14 +74,25 @@ pub async fn run(client: &Client, format: Format, command: StudyCommand) -> Resu
     Ok(ExitCode::SUCCESS)
 }
 
-pub async fn validate(client: &Client, format: Format, file: &Path) -> Result<ExitCode> {
-    let validated = client.validate_study(&read_document(file)?).await?;
-    let format = if format == Format::Table { Format::Yaml } else { format };
-    if format == Format::Csv {
-        bail!(Usage("a document has no CSV form; use -o yaml or -o json".into()));
+/// Checks a document by the rules that the service has, and prints it with every default filled in.
+pub fn validate(format: Format, file: &Path) -> Result<ExitCode> {
+    let document: Document = serde_norway::from_str(&read_document(file)?).with_context(|| format!("{} is no study", file.display()))?;
+    match search::validate(&document.0) {
+        Ok(validated) => {
+            for warning in &validated.warnings {
+                eprintln!("warning: {}: {}", warning.path, warning.message);
+            }
+            match format {
+                Format::Json => output::line(serde_json::to_string_pretty(&validated.spec)?)?,
+                _ => output::text(&serde_norway::to_string(&validated.spec)?)?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(errors) => {
+            let lines: Vec<_> = errors.iter().map(|error| format!("\n  {}: {}", error.path, error.message)).collect();
+            bail!("{} is no valid study:{}", file.display(), lines.concat());
+        }
     }
-    show(format, &validated.spec, Table::default)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn follow(client: &Client, study: &Study, format: Format) -> Result<ExitCode> {

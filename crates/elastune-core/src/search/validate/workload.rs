@@ -104,10 +104,10 @@ pub(super) fn bind_epochs(field: &Field, workload: &Workload, stopping: &EarlySt
     match (stopping, workload.epochs) {
         (EarlyStopping::None, None) => field.warn("epochs is not given, so a trial trains 1 epoch"),
         (EarlyStopping::None, Some(_)) => {}
-        (EarlyStopping::Asha { max_resource, .. } | EarlyStopping::SuccessiveHalving { max_resource, .. }, Some(epochs)) => {
-            if *max_resource != f64::from(epochs) {
-                field.wrong::<()>(format!("epochs is {epochs}, but early_stopping.max_resource says {max_resource}; leave epochs out"));
-            }
+        (EarlyStopping::Asha { max_resource, .. } | EarlyStopping::SuccessiveHalving { max_resource, .. }, Some(epochs))
+            if *max_resource != f64::from(epochs) =>
+        {
+            field.wrong::<()>(format!("epochs is {epochs}, but early_stopping.max_resource says {max_resource}; leave epochs out"));
         }
         _ => {}
     }

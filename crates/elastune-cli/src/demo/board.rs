@@ -1,0 +1,44 @@
+//! What the demo shows: its studies with their trials, as the service tells them. Read by the demo's loop.
+
+use elastune_api::client::Client;
+use elastune_api::study::Study;
+use elastune_api::trial::Trial;
+use elastune_core::model::ids::StudyId;
+
+use anyhow::Result;
+
+#[derive(Debug)]
+pub struct Board {
+    pub studies: Vec<Shown>,
+}
+
+#[derive(Debug)]
+pub struct Shown {
+    pub study: Study,
+    pub trials: Vec<Trial>,
+}
+
+impl Board {
+    pub async fn read(client: &Client, studies: &[StudyId]) -> Result<Board> {
+        let mut shown = Vec::new();
+        for id in studies {
+            // The study first: once it is final its trials no longer change.
+            let study = client.study(*id).await?;
+            shown.push(Shown { study, trials: client.all_trials(*id).await? });
+        }
+        Ok(Board { studies: shown })
+    }
+}
+
+impl Shown {
+    /// Everything was proposed and a single trial is live.
+    pub fn one_left(&self) -> bool {
+        let counts = &self.study.counts;
+        counts.total() >= self.study.max_trials && counts.live() <= 1
+    }
+
+    pub fn finished(&self) -> u32 {
+        let counts = &self.study.counts;
+        counts.completed + counts.pruned + counts.failed + counts.cancelled
+    }
+}

@@ -19,16 +19,20 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/exception.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <torch/version.h>
 #ifdef USE_C10D_NCCL
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
-// Exported by libtorch_cpu, declared in a header of the Gloo that libtorch was built with. It fails every operation of a
-// pair, as Gloo itself does when one of them times out. Nothing of the class but this function's name is used.
+// What follows fits the interfaces of one release: the Reducer's constructor, and the function below.
+static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11, "this shim is written for libtorch 2.11");
+
+// Exported by libtorch_cpu, but declared in a header of Gloo's that Debian doesn't ship. It fails every operation of a pair,
+// as Gloo itself does when one of them times out, and answers with which exception.
 namespace gloo::transport::tcp {
 class Pair {
  public:
-  void signalExceptionExternal(const std::string& message);
+  std::exception_ptr signalExceptionExternal(const std::string& message);
 };
 } // namespace gloo::transport::tcp
 
@@ -102,6 +106,17 @@ struct Group {
   int device_index; // of CUDA; -1: Gloo
 
   void finish(const c10::intrusive_ptr<c10d::Work>& work, Millis timeout) const {
+    try {
+      wait(work, timeout);
+    } catch (...) {
+      // A rank that fails leaves its peers waiting, and those theirs: pass it on.
+      backend->abort();
+      throw;
+    }
+  }
+
+ private:
+  void wait(const c10::intrusive_ptr<c10d::Work>& work, Millis timeout) const {
     if (device_index < 0) {
       work->wait();
       return;
@@ -110,7 +125,6 @@ struct Group {
     const auto deadline = Clock::now() + timeout;
     while (!work->isCompleted()) {
       if (Clock::now() > deadline) {
-        backend->abort();
         C10D_THROW_ERROR(TimeoutError, "Timed out waiting ", timeout.count(), "ms for a collective");
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));

@@ -23,9 +23,9 @@ pub enum Op {
 
 /// A fixed set of ranks that are connected with each other.
 ///
-/// Every rank must call the same collectives in the same order, with tensors of the same shape and kind; tensors are contiguous
-/// and on the group's kind of device. Each call returns when this rank's part is done. After an `Err` the group is of no more
-/// use: drop it and build another. Dropping takes about 20 ms (`Reaper`).
+/// Every rank must call the same collectives in the same order, with tensors of the same shape and kind (Gloo ends the process
+/// that receives more than it expected); tensors are contiguous and on the group's kind of device. Each call returns when this rank's part is done. After an `Err` of a collective the group
+/// is of no more use, here and on the peers: drop it and build another. Dropping takes about 20 ms (`Reaper`).
 ///
 /// A group may move between threads, but is driven by one at a time.
 pub struct Group {
@@ -42,30 +42,35 @@ impl Group {
     /// is then also the timeout of every collective.
     ///
     /// `store` should be a prefix that no group was ever built on. A peer that dies in the midst of connecting can hold this up
-    /// for several times `timeout`: where that matters, build on a thread of its own.
+    /// for twice `timeout`.
     pub fn gloo(store: &Store, rank: usize, size: usize, timeout: Duration, address: IpAddr) -> Result<Group> {
-        Group::check(rank, size)?;
-        let handle = GroupHandle::gloo(store.handle(), rank, size, timeout, &address.to_string())?;
-        Group::connected(handle, rank, size, timeout)
+        let address = address.to_string();
+        Group::build(store, rank, size, timeout, move |store| GroupHandle::gloo(store.handle(), rank, size, timeout, &address))
     }
 
     /// A group over NCCL (tensors on the CUDA device `device_index`, which no other rank may use).
     #[cfg(feature = "cuda")]
     pub fn nccl(store: &Store, rank: usize, size: usize, timeout: Duration, device_index: usize) -> Result<Group> {
-        Group::check(rank, size)?;
-        let handle = GroupHandle::nccl(store.handle(), rank, size, timeout, device_index)?;
-        Group::connected(handle, rank, size, timeout)
+        Group::build(store, rank, size, timeout, move |store| GroupHandle::nccl(store.handle(), rank, size, timeout, device_index))
     }
 
-    fn check(rank: usize, size: usize) -> Result<()> {
-        match rank < size {
-            true => Ok(()),
-            false => Err(Error::Failed(format!("rank {rank} of a group of {size}"))),
+    fn build(
+        store: &Store,
+        rank: usize,
+        size: usize,
+        timeout: Duration,
+        connect: impl FnOnce(&Store) -> Result<GroupHandle> + Send + 'static,
+    ) -> Result<Group> {
+        if rank >= size {
+            return Err(Error::Failed(format!("rank {rank} of a group of {size}")));
         }
-    }
-
-    fn connected(handle: GroupHandle, rank: usize, size: usize, timeout: Duration) -> Result<Group> {
-        handle.barrier(timeout)?;
+        let store = store.clone();
+        // Gloo's retries can multiply the timeout of its constructor.
+        let handle = crate::within(2 * timeout, "peers that were there stopped connecting", move || {
+            let handle = connect(&store)?;
+            handle.barrier(timeout)?;
+            Ok(handle)
+        })?;
         Ok(Group { handle: Arc::new(handle), rank, size, timeout, one_thread: PhantomData })
     }
 
@@ -88,17 +93,20 @@ impl Group {
 
     /// Every rank's tensor becomes the one of rank `root`.
     pub fn broadcast(&self, tensor: &mut Tensor, root: usize) -> Result<()> {
+        contiguous([&*tensor])?;
         self.handle.broadcast(tensor, root, self.timeout)
     }
 
     /// Every rank's tensor becomes the combination of all ranks' ones, equal to the bit on all of them. In which order floats
     /// are added depends on the group's size.
     pub fn all_reduce(&self, tensor: &mut Tensor, op: Op) -> Result<()> {
+        contiguous([&*tensor])?;
         self.handle.all_reduce(tensor, op, self.timeout)
     }
 
     /// `outputs[r]` becomes rank r's `input`; one tensor of the input's shape per rank.
     pub fn all_gather(&self, outputs: &mut [Tensor], input: &Tensor) -> Result<()> {
+        contiguous(outputs.iter().chain([input]))?;
         self.handle.all_gather(outputs, input, self.timeout)
     }
 
@@ -108,6 +116,7 @@ impl Group {
         if receive.len() != self.size || send.len() != self.size {
             return Err(Error::Failed(format!("counts must name each of the {} ranks", self.size)));
         }
+        contiguous([&*output, input])?;
         self.handle.all_to_all(output, input, (receive, send), self.timeout)
     }
 
@@ -126,14 +135,23 @@ impl Group {
     }
 }
 
+/// Gloo takes a tensor's memory as it lies, and would silently mix up one with gaps.
+fn contiguous<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<()> {
+    match tensors.into_iter().all(Tensor::is_contiguous) {
+        true => Ok(()),
+        false => Err(Error::Failed("tensors must be contiguous: call contiguous() on them first".into())),
+    }
+}
+
 impl std::fmt::Debug for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Group").field("rank", &self.rank).field("size", &self.size).field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 
-/// Fails a group from any thread: its connections close, a collective that waits returns an error at once, on the peers too.
-/// Doesn't keep the group alive.
+/// Fails a group from any thread: its connections close, a collective that waits in it returns an error at once. So do its
+/// peers' that wait for this rank, and their peers' in turn; one that waits for a rank which is in no collective stays until
+/// that one comes, or the timeout. Doesn't keep the group alive.
 #[derive(Clone)]
 pub struct Aborter(Weak<GroupHandle>);
 

@@ -33,7 +33,8 @@ impl Store {
 
     /// A client. Tries until `timeout`, which is also how long `get` waits for a key.
     pub fn connect(address: SocketAddr, timeout: Duration) -> Result<Store> {
-        Store::tcp(address, None, timeout)
+        // c10d's own connect waits without end for the greeting of a server whose socket listens but isn't served.
+        crate::within(timeout, &format!("no answer from the store at {address}"), move || Store::tcp(address, None, timeout))
     }
 
     fn tcp(address: SocketAddr, listen: Option<OwnedFd>, timeout: Duration) -> Result<Store> {

@@ -144,10 +144,12 @@ fn an_abort_frees_the_caller_and_its_peers() {
     ranks[0].tell();
     let (_, ms, text) = ranks[0].failure("reduce");
     assert!(ms < 1000, "{ms} ms: {text}");
-    // One waits in the same all-reduce, the other comes to it later.
-    assert!(ranks[1].failure("reduce").1 < 30_000);
+    // One comes to the same all-reduce later, the other may wait in it for that one.
     ranks[2].tell();
     assert!(ranks[2].failure("reduce").1 < 1000);
+    let told = Instant::now();
+    ranks[1].failure("reduce");
+    assert!(told.elapsed() < Duration::from_secs(1));
     for rank in ranks {
         rank.ends_well();
     }
@@ -239,7 +241,7 @@ fn no_store_is_an_error_at_the_timeout() {
     for address in [held, free] {
         let since = Instant::now();
         let error = Store::connect(address, Duration::from_millis(500)).unwrap_err();
-        assert!(since.elapsed() < Duration::from_secs(10), "{:?}: {error}", since.elapsed());
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}: {error}", since.elapsed());
     }
 }
 

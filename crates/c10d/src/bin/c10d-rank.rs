@@ -64,6 +64,10 @@ fn tensor(values: &[f32]) -> Tensor {
     Tensor::from_slice(values)
 }
 
+fn thousand() -> Tensor {
+    Tensor::ones([1000], (Kind::Float, Device::Cpu))
+}
+
 impl Rank {
     fn store(&self) -> Store {
         let store = Store::connect(self.store, Duration::from_secs(20)).expect("the test's store");
@@ -115,7 +119,7 @@ impl Rank {
         group.barrier().unwrap();
 
         // Wrong arguments are errors with a text, and the group lives on, since nobody sent anything.
-        let mut scattered = Tensor::zeros([4, 4], (Kind::Float, Device::Cpu)).transpose(0, 1);
+        let mut scattered = Tensor::zeros([4, 4], (Kind::Float, Device::Cpu)).narrow(1, 0, 2);
         assert!(!group.all_reduce(&mut scattered, Op::Sum).unwrap_err().to_string().is_empty());
         assert!(group.broadcast(&mut tensor(&[0.0]), size).is_err());
         assert!(group.all_gather(&mut [], &tensor(&[0.0])).is_err());
@@ -136,7 +140,7 @@ impl Rank {
     fn reduce(&self) {
         let group = self.group();
         say("ready".into());
-        let mut t = Tensor::ones([1000], (Kind::Float, Device::Cpu));
+        let mut t = thousand();
         loop {
             let since = Instant::now();
             if let Err(error) = group.all_reduce(&mut t, Op::Max) {
@@ -155,7 +159,7 @@ impl Rank {
         say("ready".into());
         told();
         let since = Instant::now();
-        match group.all_reduce(&mut tensor(&[1.0]), Op::Sum) {
+        match group.all_reduce(&mut thousand(), Op::Max) {
             Ok(()) => say("reduced".into()),
             Err(error) => failed("reduce", since, &error),
         }
@@ -173,7 +177,7 @@ impl Rank {
             assert!(aborter.abort().expect("an abort"));
             aborter
         });
-        let error = group.all_reduce(&mut tensor(&[1.0]), Op::Sum).unwrap_err();
+        let error = group.all_reduce(&mut thousand(), Op::Max).unwrap_err();
         failed("reduce", told_at.recv().expect("the aborting thread"), &error);
         let aborter = thread.join().expect("no panic");
         drop(group);

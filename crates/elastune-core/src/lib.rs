@@ -10,4 +10,6 @@ pub mod model;
 pub mod propose;
 pub mod rng;
 pub mod search;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod time;

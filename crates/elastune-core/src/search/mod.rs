@@ -8,6 +8,8 @@ pub mod nearest;
 mod random;
 mod sobol;
 pub mod space;
+#[cfg(test)]
+mod tests;
 pub mod validate;
 
 pub use document::Document;

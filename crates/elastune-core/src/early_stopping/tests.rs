@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::judge::{JudgeMemory, Verdict, fold, groups, idle, incumbent, judge};
+use crate::model::event::{Event, MetricValue, StudyEvent};
 use crate::model::trial::TrialState;
+use crate::time::Time;
 use world::{World, document};
 
 fn asha(variant: &str) -> serde_json::Value {
@@ -195,6 +197,22 @@ fn the_incumbent_is_the_best_value_of_those_that_count() {
     assert_eq!((best.number, best.value, best.resource), (1, -1.0, 1.0));
     world.exclude(1);
     assert_eq!(incumbent(&world.spec, &world.memory).map(|best| best.number), Some(3));
+}
+
+#[test]
+fn the_first_measurement_of_a_resource_stays() {
+    let mut world = World::new(document(asha("promotion"), 9), false);
+    for number in 0..3 {
+        world.propose();
+        world.measure(number, f64::from(number));
+    }
+    let before = world.memory.clone();
+    let metrics = [("value".to_string(), MetricValue::new(100.0))].into();
+    let event = Event::Measured { trial: world::id(2), resource: 1.0, metrics, elapsed_s: 0.0 };
+    let seq = world.events.len() as u64 + 1;
+    let after = fold(&world.spec, before.clone(), &[StudyEvent { seq, at: Time(0), event }]);
+    assert_eq!(judge(&world.spec, &after), judge(&world.spec, &before));
+    assert_eq!(incumbent(&world.spec, &after), incumbent(&world.spec, &before));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::model::space::{Domain, ParamValue, Params};
 use crate::rng::Seed;
 
 /// Most cells, the forbidden ones included.
-pub const MAX_CELLS: usize = 20_000;
+pub const MAX_CELLS: usize = 10_000;
 
 /// The values that a parameter takes on the grid: all it has, or `points` evenly spread on its scale, ends included. Integers
 /// that round to the same value count once.

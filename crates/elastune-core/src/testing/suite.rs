@@ -63,9 +63,9 @@ pub fn check(spec: &StudySpec, number: u32) {
 /// One at a time or all together.
 fn batches(spec: &StudySpec) {
     let study = StudyContext::new(StudyId(uuid::Uuid::nil()), spec.clone());
-    let together = propose(&study, &ProposeMemory::default(), 5);
+    let together = propose(&study, &ProposeMemory::default(), 3);
     let single = |number| propose(&study, &ProposeMemory { seq: 0, next: number, spent: number }, 1);
-    let apart: Vec<_> = (0..5).flat_map(single).collect();
+    let apart: Vec<_> = (0..3).flat_map(single).collect();
     assert_eq!(bytes(&together), bytes(&apart));
 }
 

@@ -103,7 +103,6 @@ pub(super) fn bind_metrics(field: &Field, metrics: &[Metric], workload: &Workloa
 pub(super) fn bind_epochs(field: &Field, workload: &Workload, stopping: &EarlyStopping) {
     match (stopping, workload.epochs) {
         (EarlyStopping::None, None) => field.warn("epochs is not given, so a trial trains 1 epoch"),
-        (EarlyStopping::None, Some(_)) => {}
         (EarlyStopping::Asha { max_resource, .. } | EarlyStopping::SuccessiveHalving { max_resource, .. }, Some(epochs))
             if *max_resource != f64::from(epochs) =>
         {

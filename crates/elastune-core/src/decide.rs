@@ -1,0 +1,142 @@
+//! Widths and places for every live trial: claims between studies, claims within each, then slots. The service calls it on every
+//! wake-up and the simulator on every event; the plan that it gives is the whole desired placement.
+
+mod claims;
+mod explain;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::cluster::Slot;
+use crate::model::ids::StudyId;
+use crate::model::plan::{OpenSlot, Plan, PlanEntry, Report};
+use crate::model::snapshot::Snapshot;
+use crate::perf::StudyRates;
+use crate::place::{Want, place};
+use crate::rng::Seed;
+use crate::sched::{Capacity, Claim, Grant, PolicyConfig, Why, allocate};
+use crate::time::Time;
+use claims::{Candidate, StudyClaims, gather};
+
+/// What `decide` keeps from one call to the next; stored in the plan's row.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DecideMemory {
+    pub studies: BTreeMap<StudyId, StudyRates>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Numbered after the current plan, its parent. Where entries and open slots equal the current plan's, nothing changes.
+    pub plan: Plan,
+    pub memory: DecideMemory,
+    /// One explanation for each live trial, by study and number.
+    pub report: Report,
+    /// When to decide again at the latest, if no event comes first.
+    pub wake_at: Option<Time>,
+}
+
+/// Independent of the order in which the snapshot lists things. `seed` is for policies that draw; those built so far do not.
+pub fn decide(snapshot: &Snapshot, memory: &DecideMemory, seed: Seed) -> Decision {
+    let _ = seed;
+    let (mut studies, memory) = gather(snapshot, memory);
+    share_between(&mut studies);
+    for study in &mut studies {
+        let capacity = Capacity { devices: study.share, claims: study.parallel };
+        let claims: Vec<Claim> = study.candidates.iter().map(|candidate| candidate.claim.clone()).collect();
+        let grants = allocate(PolicyConfig::from(study.view.spec.scheduling.policy), &claims, capacity);
+        for (candidate, grant) in study.candidates.iter_mut().zip(grants) {
+            candidate.grant = grant;
+        }
+    }
+    settle_places(&mut studies, snapshot);
+
+    let mut plan = Plan { number: snapshot.current.number + 1, parent: snapshot.current.number, ..Plan::default() };
+    for study in &studies {
+        for candidate in study.candidates.iter().filter(|candidate| !candidate.slots.is_empty()) {
+            match candidate.trial {
+                Some(trial) => plan.entries.push(PlanEntry {
+                    trial: trial.id,
+                    attempt: trial.attempt,
+                    run_until: trial.run_until,
+                    slots: candidate.slots.clone(),
+                }),
+                None => plan.open.extend(candidate.slots.iter().map(|&slot| OpenSlot { study: study.view.id, slot })),
+            }
+        }
+    }
+    let report = explain::report(&studies, snapshot);
+    Decision { plan, memory, report, wake_at: wake_at(&studies, snapshot.now) }
+}
+
+/// Devices for each study: max-min among those that use the same kind of device.
+fn share_between(studies: &mut [StudyClaims]) {
+    let mut pools: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+    for (at, study) in studies.iter().enumerate().filter(|(_, study)| !study.candidates.is_empty()) {
+        pools.entry(study.kind as u8).or_default().push(at);
+    }
+    for members in pools.into_values() {
+        // Frozen trials keep what they have whatever the shares; only the rest is divided.
+        let frozen: u32 = members.iter().map(|&at| studies[at].frozen_devices().1).sum();
+        let devices = members.iter().map(|&at| studies[at].devices).max().unwrap_or(0).saturating_sub(frozen);
+        let claims: Vec<Claim> = members.iter().map(|&at| studies[at].claim(at as u64)).collect();
+        let grants = allocate(PolicyConfig::MaxMin, &claims, Capacity { devices, claims: u32::MAX });
+        for (&at, grant) in members.iter().zip(grants) {
+            studies[at].share = grant.width.ranks() + studies[at].frozen_devices().0;
+        }
+    }
+}
+
+/// Slots for all studies' grants at once: what runs first, the longest of it first, then newcomers in their order.
+fn settle_places(studies: &mut [StudyClaims], snapshot: &Snapshot) {
+    let mut order: Vec<(usize, usize)> = Vec::new();
+    for (s, study) in studies.iter().enumerate() {
+        order.extend((0..study.candidates.len()).filter(|&c| !study.candidates[c].grant.width.is_zero()).map(|c| (s, c)));
+    }
+    let candidate = |&(s, c): &(usize, usize)| &studies[s].candidates[c];
+    order.sort_by(|a, b| {
+        let (x, y) = (candidate(a), candidate(b));
+        let left = |candidate: &Candidate| candidate.claim.seconds_left(candidate.claim.current.max(candidate.grant.width));
+        let rank = |at: &(usize, usize)| (std::cmp::Reverse(studies[at.0].view.spec.scheduling.priority), at.0);
+        (!x.claim.frozen, x.kept.is_empty(), x.claim.standing)
+            .cmp(&(!y.claim.frozen, y.kept.is_empty(), y.claim.standing))
+            .then(rank(a).0.cmp(&rank(b).0))
+            .then(left(y).total_cmp(&left(x)))
+            .then(rank(a).1.cmp(&rank(b).1))
+            .then((x.claim.number, x.claim.id).cmp(&(y.claim.number, y.claim.id)))
+    });
+    let want = |at: &(usize, usize)| {
+        let (study, candidate) = (&studies[at.0], candidate(at));
+        Want {
+            study: at.0,
+            width: candidate.grant.width,
+            widths: candidate
+                .claim
+                .speedup
+                .iter()
+                .map(|(width, _)| *width)
+                .filter(|width| *width >= candidate.claim.min.max(crate::model::width::Width::ONE))
+                .collect(),
+            current: candidate.kept.clone(),
+            fixed: candidate.claim.frozen,
+            kind: study.kind,
+            memory_bytes: study.view.spec.resources.memory_bytes,
+        }
+    };
+    let wants: Vec<Want> = order.iter().map(want).collect();
+    let placed: Vec<Vec<Slot>> = place(&wants, &snapshot.nodes);
+    for ((s, c), slots) in order.into_iter().zip(placed) {
+        studies[s].candidates[c].slots = slots;
+    }
+}
+
+/// Trials that may not be resized yet may be later.
+fn wake_at(studies: &[StudyClaims], now: Time) -> Option<Time> {
+    let unsettled = |candidate: &&Candidate| matches!(candidate.grant, Grant { why: Why::Unsettled, .. });
+    let candidates = studies.iter().flat_map(|study| study.candidates.iter()).filter(unsettled);
+    let settles = candidates.filter_map(|candidate| candidate.trial?.last_resize).map(|at| at + crate::sched::fluid::SETTLED_AFTER);
+    settles.filter(|at| *at > now).min()
+}

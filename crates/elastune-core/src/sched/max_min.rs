@@ -1,0 +1,48 @@
+//! Weighted max-min fairness between studies, by priority: every study's devices grow together, in proportion to its weight,
+//! until it has what it can use (progressive filling: Bertsekas and Gallager, Data Networks, 6.5.2).
+
+use super::{Allocation, Capacity, Claim, Grant, Why};
+use crate::model::width::Width;
+
+/// Whole devices. A study keeps what its running trials need at their least (`min`), save that a study of its priority which
+/// would get nothing takes a device from the one that holds most for its weight; higher priorities take all they can use.
+/// Handing out one device at a time keeps it monotone: with more capacity no study gets less.
+pub(super) fn allocate(claims: &[Claim], capacity: Capacity) -> Allocation {
+    let mut got = vec![0u32; claims.len()];
+    let mut order: Vec<usize> = (0..claims.len()).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(claims[i].priority), claims[i].number, claims[i].id));
+    let mut left = capacity.devices;
+    for class in order.chunk_by(|&a, &b| claims[a].priority == claims[b].priority) {
+        fill(claims, class, left, &mut got);
+        left = left.saturating_sub(class.iter().map(|&i| got[i]).sum());
+    }
+    let why = |i: usize| if got[i] == 0 && !claims[i].max.is_zero() { Why::NoCapacity } else { Why::Chosen };
+    (0..claims.len()).map(|i| Grant { width: Width::Devices(got[i].min(u32::from(u16::MAX)) as u16), why: why(i) }).collect()
+}
+
+/// One priority class, `class` by age.
+fn fill(claims: &[Claim], class: &[usize], devices: u32, got: &mut [u32]) {
+    let demand = |i: usize| claims[i].max.ranks();
+    let weight = |i: usize| if claims[i].weight.is_finite() && claims[i].weight > 0.0 { claims[i].weight } else { 1e-9 };
+    for &i in class {
+        got[i] = claims[i].min.ranks().max(1).min(demand(i));
+    }
+    let mut total: u32 = class.iter().map(|&i| got[i]).sum();
+    while total > devices {
+        // The one that holds most for its weight gives up one; a study's last device goes only when nobody has two.
+        let loser = class.iter().copied().filter(|&i| got[i] > 0).max_by(|&a, &b| {
+            let key = |i: usize| (got[i] > 1, f64::from(got[i]) / weight(i));
+            key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)).then(claims[a].number.cmp(&claims[b].number))
+        });
+        let Some(loser) = loser else { break };
+        got[loser] -= 1;
+        total -= 1;
+    }
+    while total < devices {
+        let level = |i: usize| f64::from(got[i] + 1) / weight(i);
+        let next = class.iter().copied().filter(|&i| got[i] < demand(i)).min_by(|&a, &b| level(a).total_cmp(&level(b)));
+        let Some(next) = next else { break };
+        got[next] += 1;
+        total += 1;
+    }
+}

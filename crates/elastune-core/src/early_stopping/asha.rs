@@ -43,7 +43,7 @@ fn at_each_rung(
 ) -> Vec<Judgement> {
     let mut judgements = Vec::new();
     for rung in (0..rungs.last()).rev() {
-        let places = ranked(memory, rung, |_| true);
+        let places = ranked(rungs, memory, rung, |_| true);
         for (rank, place) in places.iter().enumerate() {
             if place.standing.waits_at(rungs) != Some(rung) {
                 continue;

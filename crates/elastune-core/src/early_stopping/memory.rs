@@ -132,17 +132,32 @@ impl Standing {
         self.climb(rungs);
     }
 
-    /// Counts in the rungs that it reached: failed, cancelled and excluded ones leave them.
+    /// Its measurements say something about the study.
     pub fn counts(&self) -> bool {
         !self.excluded && !matches!(self.state, TrialState::Failed | TrialState::Cancelled)
+    }
+
+    /// It has a result at the rung that others are compared with. One that was ended there by a user, and not by the rule, has
+    /// left: it would hold a place among the best that nobody can take.
+    pub fn competes(&self, rung: usize, rungs: &Rungs) -> bool {
+        let gone = self.state.is_final() && !self.judged_out() && !self.promoted(rung, rungs);
+        self.counts() && self.results.len() > rung && !gone
+    }
+
+    fn judged_out(&self) -> bool {
+        matches!(self.verdict, Some(Verdict::Stop | Verdict::Close))
+    }
+
+    /// It has no result at the rung yet, and may still get one.
+    pub fn is_coming(&self, rung: usize) -> bool {
+        self.counts() && self.results.len() <= rung && !self.state.is_final() && !self.judged_out()
     }
 
     /// The rung whose resource it has done and beyond which it may not train, if it waits there for a verdict or for a
     /// promotion.
     pub fn waits_at(&self, rungs: &Rungs) -> Option<usize> {
         let rung = self.results.len().checked_sub(1)?;
-        let over =
-            self.state.is_final() || self.state == TrialState::Stopping || matches!(self.verdict, Some(Verdict::Stop | Verdict::Close));
+        let over = self.state.is_final() || self.state == TrialState::Stopping || self.judged_out();
         (!over && rung < rungs.last() && !self.promoted(rung, rungs)).then_some(rung)
     }
 

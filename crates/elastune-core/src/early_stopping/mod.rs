@@ -69,9 +69,9 @@ struct Place<'a> {
     standing: &'a Standing,
 }
 
-/// The trials that have a result at the rung, best first: no finite value ranks last, ties go to the lower number.
-fn ranked<'a>(memory: &'a JudgeMemory, rung: usize, keep: impl Fn(&Standing) -> bool) -> Vec<Place<'a>> {
-    let reached = |standing: &Standing| standing.counts() && standing.results.len() > rung && keep(standing);
+/// The trials that compete at the rung, best first: no finite value ranks last, ties go to the lower number.
+fn ranked<'a>(rungs: &Rungs, memory: &'a JudgeMemory, rung: usize, keep: impl Fn(&Standing) -> bool) -> Vec<Place<'a>> {
+    let reached = |standing: &Standing| standing.competes(rung, rungs) && keep(standing);
     let mut places: Vec<Place> =
         memory.trials.iter().filter(|(_, standing)| reached(standing)).map(|(trial, standing)| Place { trial: *trial, standing }).collect();
     let loss = |place: &Place| place.standing.results[rung].unwrap_or(f64::INFINITY);

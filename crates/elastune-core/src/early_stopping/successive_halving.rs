@@ -10,7 +10,7 @@ use crate::judge::{Judgement, Verdict};
 
 /// `trials`: a cohort is that many consecutive numbers; None: all of the study's trials are one. `unproposed`: trials that the
 /// study has still to propose. Until a rung is complete whoever holds a slot there pauses; then the best 1/factor, and at least
-/// one, go on, and the others are closed. A failed, cancelled or excluded trial leaves its rung, so that the rest can go on.
+/// one, go on, and the others are closed. A trial that failed, was cancelled, excluded or stopped by a user leaves its rung, so that the rest can go on.
 pub(super) fn judge(rungs: &Rungs, memory: &JudgeMemory, trials: Option<u32>, unproposed: u32) -> Vec<Judgement> {
     let cohort_of = |standing: &Standing| trials.map_or(0, |size| standing.number / size.max(1));
     // Trials that each cohort still counts on.
@@ -23,7 +23,7 @@ pub(super) fn judge(rungs: &Rungs, memory: &JudgeMemory, trials: Option<u32>, un
         let whole =
             unproposed == 0 || trials.is_some_and(|size| u64::from(memory.proposed.next) >= (u64::from(cohort) + 1) * u64::from(size));
         for rung in (0..rungs.last()).rev() {
-            let places = ranked(memory, rung, |standing| cohort_of(standing) == cohort);
+            let places = ranked(rungs, memory, rung, |standing| cohort_of(standing) == cohort);
             let coming = members.iter().filter(|standing| standing.is_coming(rung)).count();
             let complete = whole && coming == 0;
             let best = rungs.go_on(places.len()).max(1);
@@ -40,12 +40,4 @@ pub(super) fn judge(rungs: &Rungs, memory: &JudgeMemory, trials: Option<u32>, un
         }
     }
     judgements
-}
-
-impl Standing {
-    /// It has no result at the rung yet, and may still get one.
-    fn is_coming(&self, rung: usize) -> bool {
-        let ended = self.state.is_final() || matches!(self.verdict, Some(Verdict::Stop | Verdict::Close));
-        self.results.len() <= rung && !ended
-    }
 }

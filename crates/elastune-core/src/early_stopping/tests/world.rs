@@ -35,6 +35,8 @@ pub fn document(early_stopping: Value, max_trials: u32) -> StudySpec {
 pub struct Trial {
     pub run_until: f64,
     pub state: TrialState,
+    /// By a user.
+    stopped: bool,
     /// One an epoch.
     losses: Vec<f64>,
 }
@@ -79,7 +81,7 @@ impl World {
         let study = StudyContext::new(StudyId(Uuid::nil()), self.spec.clone());
         for proposal in propose(&study, &self.memory.proposed, 1) {
             let (trial, number, run_until) = (id(proposal.number), proposal.number, proposal.run_until);
-            self.trials.insert(trial, Trial { run_until, state: TrialState::Waiting, losses: Vec::new() });
+            self.trials.insert(trial, Trial { run_until, state: TrialState::Waiting, stopped: false, losses: Vec::new() });
             self.record(Event::Proposed { trial, number, parameters: proposal.parameters, run_until });
             self.change(trial, TrialState::Running, None);
         }
@@ -131,10 +133,11 @@ impl World {
         }
     }
 
-    /// Trials with a result at `rung` that have not failed, best first.
+    /// Trials with a result at `rung` that neither failed nor were stopped there by a user, best first.
     pub fn ranked(&self, rung: u32) -> Vec<TrialId> {
         let at = |trial: &Trial| trial.losses.get(rung as usize - 1).copied();
-        let reached = self.trials.iter().filter(|(_, trial)| trial.state != TrialState::Failed && at(trial).is_some());
+        let gone = |trial: &Trial| trial.state == TrialState::Failed || trial.stopped && trial.run_until <= f64::from(rung);
+        let reached = self.trials.iter().filter(|(_, trial)| !gone(trial) && at(trial).is_some());
         let mut ranked: Vec<(bool, f64, TrialId)> = reached
             .filter_map(|(id, trial)| at(trial).map(|loss| (!loss.is_finite(), if loss.is_finite() { loss } else { 0.0 }, *id)))
             .collect();
@@ -178,6 +181,13 @@ impl World {
                 5 => chosen.into_iter().for_each(|trial| self.change(trial, TrialState::Waiting, Some(Reason::Preempted))),
                 6 => self.judge_all(),
                 7 => judge(&self.spec, &self.memory).into_iter().take(1).for_each(|judgement| self.apply(judgement)),
+                8 if self.failures => {
+                    let open: Vec<TrialId> = self.trials.iter().filter(|(_, trial)| !trial.state.is_final()).map(|(id, _)| *id).collect();
+                    if let Some(trial) = open.get(usize::from(*which) % open.len().max(1)) {
+                        self.trials.get_mut(trial).expect("it is known").stopped = true;
+                        self.change(*trial, TrialState::Pruned, Some(Reason::User));
+                    }
+                }
                 _ => {
                     // A few equal and a few that are no number.
                     let loss = if loss % 11 == 0 { f64::NAN } else { f64::from(loss % 50) };

@@ -245,3 +245,33 @@ fn documents_keep_what_a_plain_value_would_swallow() {
     assert!(read(&("[".repeat(40) + &"]".repeat(40))).expect_err("deep").contains("deeper than 16"));
     assert!(read(&format!("[{}1]", "1,".repeat(60_000))).expect_err("long").contains("more than 50000 values"));
 }
+
+#[test]
+fn yaml_reads_as_people_mean_it() {
+    let read = |text: &str| serde_norway::from_str::<Document>(text).map(|document| document.0).map_err(|error| error.to_string());
+    let study = r#"
+name: fashion
+metrics: [{name: val_accuracy, goal: maximize, target: 0.995}]
+search_space:
+  lr:        {type: float, min: 1e-4, max: 1.0e-1, scale: log}
+  channels:  {type: int, min: 8, max: 64, scale: log}
+  optimizer: {type: categorical, values: [sgd, adam]}
+  momentum:  {type: float, min: 0.0, max: 0.99, when: {optimizer: [sgd]}}
+constraints: ["channels <= 48 or lr < 0.05"]
+algorithm: {name: sobol, seed: 7}
+early_stopping: {name: asha, min_resource: 1, max_resource: 16, reduction_factor: 4}   # resource = epochs unless said
+workload: {kind: builtin, name: fashion-mnist-cnn, batch_size: 256, shards: 4, reduction: exact}
+resources: {min_width: 1, max_width: 4, share: 0.5, memory: 1GiB, devices: any}
+budget: {max_trials: 64, max_parallel: 16, deadline: 30m}
+scheduling: {policy: fluid, priority: 0, weight: 1}
+"#;
+    assert_eq!(accept(&read(study).expect("it is well-formed")), accept(&fashion()));
+    assert!(read("lr: 1\nlr: 2").expect_err("twice").contains("'lr' stands twice"));
+    assert!(read("lr: .nan").expect_err("NaN").contains("not a number"));
+    assert!(read("lr: [1, 2").is_err());
+    assert!(read("- &a [1]\n- *a").is_ok());
+    // Aliases of aliases: refused, not unfolded.
+    let bomb = (1..20)
+        .fold("a0: &a0 [x, x]\n".to_string(), |text, n| format!("{text}a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(", ")));
+    assert!(read(&bomb).is_err());
+}

@@ -40,6 +40,20 @@ pub struct WorkerConfig {
     pub trace: Option<PathBuf>,
 }
 
+/// Environment that a worker needs before its libraries are loaded: thread counts (another count gives other bits), and a heap
+/// that keeps what it has, since large tensors are otherwise mapped anew at each step. A worker that lacks it starts itself again.
+pub fn environment(threads: u32) -> Vec<(&'static str, String)> {
+    let threads = threads.max(1).to_string();
+    let heap = 32u64 << 20;
+    vec![
+        ("OMP_NUM_THREADS", threads.clone()),
+        ("MKL_NUM_THREADS", threads),
+        ("MALLOC_MMAP_THRESHOLD_", heap.to_string()),
+        ("MALLOC_TRIM_THRESHOLD_", heap.to_string()),
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8".into()),
+    ]
+}
+
 /// What an agent tells a worker. Each replaces the one before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "to_worker", rename_all = "snake_case")]

@@ -127,7 +127,8 @@ fn settle_places(studies: &mut [StudyClaims], snapshot: &Snapshot) {
         }
     };
     let wants: Vec<Want> = order.iter().map(want).collect();
-    let placed: Vec<Vec<Slot>> = place(&wants, &snapshot.nodes);
+    let shares: Vec<u32> = studies.iter().map(|study| study.share).collect();
+    let placed: Vec<Vec<Slot>> = place(&wants, &snapshot.nodes, &shares);
     for ((s, c), slots) in order.into_iter().zip(placed) {
         studies[s].candidates[c].slots = slots;
     }

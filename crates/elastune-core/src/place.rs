@@ -28,13 +28,15 @@ pub struct Want {
 }
 
 /// Slots for each want, in rank order; none where nothing fits. Earlier wants choose first.
-pub fn place(wants: &[Want], nodes: &[NodeView]) -> Vec<Vec<Slot>> {
+/// `shares`: devices of each study, on which those of its trials that share devices draw together.
+pub fn place(wants: &[Want], nodes: &[NodeView], shares: &[u32]) -> Vec<Vec<Slot>> {
     let mut book = Book::new(nodes);
     let mut slots: Vec<Vec<Slot>> = vec![Vec::new(); wants.len()];
     for (i, want) in wants.iter().enumerate() {
         slots[i] = kept(want);
         book.take(&need(want), &slots[i]);
     }
+    draw_together(&mut book, wants, &mut slots, shares);
     let grows = |i: &usize| !wants[*i].fixed && !wants[*i].current.is_empty() && wants[*i].width > width_of(&wants[*i].current);
     // The shortest of two that share a device moves away, so that the longest goes on undisturbed.
     for i in (0..wants.len()).rev().filter(grows) {
@@ -96,6 +98,29 @@ fn kept(want: &Want) -> Vec<Slot> {
     ranks.into_iter().map(|rank| current[rank]).collect()
 }
 
+/// Trials that hold part of a device alone move to devices that their study shares already, the last ones first, until it holds
+/// no more than its share.
+fn draw_together(book: &mut Book, wants: &[Want], slots: &mut [Vec<Slot>], shares: &[u32]) {
+    for i in (0..wants.len()).rev() {
+        let (want, need) = (&wants[i], need(&wants[i]));
+        let [slot] = slots[i].as_slice() else { continue };
+        let slot = *slot;
+        let spread = slot.parts > 1
+            && !want.fixed
+            && book.alone(slot)
+            && shares.get(want.study).is_some_and(|&share| book.devices(want.study) > share);
+        if !spread {
+            continue;
+        }
+        book.release(&need, &[slot]);
+        if let Some(found) = book.find_shared(&need, slot.parts) {
+            slots[i] = vec![found];
+            book.vacate(&want.current, &slots[i]);
+        }
+        book.take(&need, &slots[i]);
+    }
+}
+
 /// From a part of a device to a larger part or all of it: in place, or on a free device.
 fn grow_share(book: &mut Book, want: &Want, slots: &mut Vec<Slot>) {
     let need = need(want);
@@ -105,7 +130,7 @@ fn grow_share(book: &mut Book, want: &Want, slots: &mut Vec<Slot>) {
     if larger.iter().all(|slot| book.fits(&need, *slot, false)) {
         *slots = larger;
     } else if let Some(found) = (want.width == Width::ONE).then(|| book.find(&need, Width::ONE)).flatten() {
-        book.vacate(slots);
+        book.vacate(&want.current, &found);
         *slots = found;
     }
     book.take(&need, slots);
@@ -123,7 +148,7 @@ fn grow(book: &mut Book, want: &Want, slots: &mut Vec<Slot>) {
         let moves = beside.is_none();
         if let Some(found) = beside.or_else(|| book.find(&need, width)) {
             if moves {
-                book.vacate(slots);
+                book.vacate(&want.current, &found);
             }
             *slots = found;
             break;

@@ -11,7 +11,7 @@ use crate::model::study::{DeviceKind, EarlyStopping, PolicyName, StudySpec};
 use crate::model::trial::{TrialState, TrialView};
 use crate::model::width::{Width, legal_widths};
 use crate::perf::{SpeedModel, TrialSpeed};
-use crate::sched::fluid::{GAIN, SETTLED_AFTER, SETTLED_RESULTS};
+use crate::sched::fluid::{self, GAIN, SETTLED_AFTER, SETTLED_RESULTS};
 use crate::sched::{Claim, ClaimId, Grant, Standing, UNITS_PER_DEVICE, Why, units};
 use crate::time::{Span, Time};
 
@@ -74,7 +74,8 @@ impl StudyClaims<'_> {
     /// The study against others: what its running trials need at least, and what all could use.
     pub fn claim(&self, number: u64) -> Claim {
         let open = || self.candidates.iter().map(|candidate| &candidate.claim).filter(|claim| !claim.frozen);
-        let least = |claim: &Claim| units(claim.current.min(claim.min));
+        let elastic = self.view.spec.scheduling.policy == PolicyName::Fluid;
+        let least = |claim: &Claim| units(claim.current.min(if elastic { fluid::least(claim, u32::MAX) } else { claim.min }));
         let running: u32 = open().filter(|claim| claim.standing == Standing::Running).map(least).sum();
         let mut wishes: Vec<u32> = open().map(|claim| claim.max.max(claim.min).ranks()).collect();
         wishes.sort_unstable_by_key(|wish| std::cmp::Reverse(*wish));

@@ -67,7 +67,10 @@ fn candidate_line(study: &StudyClaims, candidate: &Candidate, running: usize) ->
         ),
         Why::SmallGain { to, gain } => (
             "guarded",
-            format!("keeps {state}; growing to {} would finish it {gain:.2}x sooner, less than the 1.1x that pays for a resize", name(to)),
+            format!(
+                "keeps {state}; growing to {} would gain {gain:.2}x, restart cost included, less than the 1.1x that pays for it",
+                name(to)
+            ),
         ),
         Why::Unsettled => ("unsettled", format!("keeps {state}; its last resize is too recent for another")),
         _ => ("kept", format!("keeps {state}")),

@@ -100,9 +100,10 @@ impl Book {
         self.mark_span(slots, false);
     }
 
-    /// Released slots whose processes stay for now: nobody may start there in this plan.
-    pub fn vacate(&mut self, slots: &[Slot]) {
-        for slot in slots {
+    /// A trial moves from `before` to `after`: nobody may start in this plan where it leaves.
+    pub fn vacate(&mut self, before: &[Slot], after: &[Slot]) {
+        let stays = |slot: &Slot| after.iter().any(|other| (other.node, other.device) == (slot.node, slot.device));
+        for slot in before.iter().filter(|slot| !stays(slot)) {
             if let Some(device) = self.device(*slot) {
                 device.vacated_units += units(Width::Fraction(slot.parts));
             }
@@ -136,10 +137,25 @@ impl Book {
 
     /// Best fit: the fullest device that the study shares already, else a free one on the node with fewest free ones.
     fn find_part(&self, need: &Need, parts: u8) -> Option<Slot> {
+        let free = || self.find_whole(need, 1).map(|slots| Slot { parts, ..slots[0] });
+        self.find_shared(need, parts).or_else(free).filter(|slot| self.fits(need, *slot, true))
+    }
+
+    /// A part of the fullest device that the study shares already.
+    pub fn find_shared(&self, need: &Need, parts: u8) -> Option<Slot> {
         let devices = self.nodes.iter().filter(|node| node.ready).flat_map(|node| &node.devices);
-        let shared = devices.filter(|device| device.sharers > 0 && device.fits(need, parts, true)).min_by_key(|device| device.free_units);
-        let slot = shared.map(|device| device.slot).or_else(|| self.find_whole(need, 1).map(|slots| slots[0]))?;
-        self.fits(need, Slot { parts, ..slot }, true).then_some(Slot { parts, ..slot })
+        let shared = devices.filter(|device| device.sharers > 0 && device.fits(need, parts, true));
+        shared.min_by_key(|device| device.free_units).map(|device| Slot { parts, ..device.slot })
+    }
+
+    /// Whether one trial alone holds (part of) the slot's device.
+    pub fn alone(&self, slot: Slot) -> bool {
+        self.index.get(&(slot.node, slot.device)).is_some_and(|(node, at)| self.nodes[*node].devices[*at].sharers == 1)
+    }
+
+    /// Devices of which the study holds something.
+    pub fn devices(&self, study: usize) -> u32 {
+        self.nodes.iter().flat_map(|node| &node.devices).filter(|device| device.study == Some(study)).count() as u32
     }
 
     fn find_whole(&self, need: &Need, devices: usize) -> Option<Vec<Slot>> {

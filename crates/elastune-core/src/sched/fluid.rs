@@ -69,7 +69,7 @@ fn admit(claims: &[Claim], order: &[usize], free: u32) -> Vec<(usize, Levels)> {
 }
 
 /// The smallest width for a trial when `crowd` trials come to a device.
-fn least(claim: &Claim, crowd: u32) -> Width {
+pub(crate) fn least(claim: &Claim, crowd: u32) -> Width {
     let worth = |width: &Width| matches!(width, Width::Fraction(parts) if u32::from(*parts) <= crowd && f64::from(*parts) * claim.speed(*width) >= SHARING_GAIN);
     claim.speedup.iter().map(|(width, _)| *width).find(worth).unwrap_or_else(|| claim.min.max(Width::ONE))
 }

@@ -73,7 +73,7 @@ fn a_small_gain_does_not_pay_for_a_resize() {
     world.studies[0].trials[0].restart_cost = Span::from_secs(9);
     let (code, text) = text(&world, 0);
     assert_eq!(code, "guarded");
-    assert!(text.starts_with("keeps width 1; about 40 s of its work left; growing to width 2 would finish it 1.0"), "{text}");
+    assert!(text.starts_with("keeps width 1; about 40 s of its work left; growing to width 2 would gain 1.0"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! One worker process as the node sees it, from the wish to start it to the report of its end. Used by `node`.
+
+use std::time::Instant;
+
+use elastune_api::agent::{Control, DesiredWorker};
+use elastune_core::model::ids::Incarnation;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::desired;
+use crate::supervise::exit::End;
+use crate::supervise::incarnations::Record;
+use crate::supervise::link::{Outgoing, Speaker};
+use crate::supervise::liveness::Pulse;
+use crate::supervise::logs::Tail;
+use crate::supervise::process::Process;
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Its checkpoint and configuration are being made ready.
+    Preparing(AbortHandle, Box<DesiredWorker>),
+    Running(Process),
+}
+
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub record: Record,
+    pub stage: Stage,
+    pub control: Option<Control>,
+    pub rank: Option<usize>,
+    pub pulse: Pulse,
+    /// The newest connection.
+    pub link: Option<(u64, watch::Sender<Outgoing>)>,
+    /// A connection has ended: what it said has been read.
+    pub heard_out: bool,
+    pub end: End,
+    /// It was asked to end; when it is killed.
+    pub kill_at: Option<Instant>,
+    pub exited_at: Option<Instant>,
+    pub tails: Vec<Tail>,
+}
+
+impl Worker {
+    pub fn new(record: Record, stage: Stage, pulse: Pulse) -> Self {
+        Worker {
+            record,
+            stage,
+            control: None,
+            rank: None,
+            pulse,
+            link: None,
+            heard_out: false,
+            end: End::default(),
+            kill_at: None,
+            exited_at: None,
+            tails: Vec::new(),
+        }
+    }
+
+    pub fn speaker(&self) -> Speaker {
+        Speaker { trial: self.record.trial, attempt: self.record.attempt, incarnation: self.record.incarnation }
+    }
+
+    pub fn as_actual(&self) -> desired::Process {
+        desired::Process {
+            slot: self.record.slot,
+            epoch: self.record.epoch,
+            ending: self.kill_at.is_some() || self.end.killed_for.is_some() || self.exited_at.is_some(),
+            control: self.control.clone(),
+        }
+    }
+
+    pub fn is_running(&self) -> bool {
+        matches!(self.stage, Stage::Running(_)) && self.exited_at.is_none()
+    }
+
+    /// Keeps it and passes it on, now or when the worker connects.
+    pub fn set_control(&mut self, control: Control) {
+        if let Some(order) = &control.order {
+            let is_this = |member: Incarnation| member == self.record.incarnation;
+            self.rank = order.members.iter().position(|member| is_this(member.incarnation)).or(self.rank);
+        }
+        if let Some((_, outgoing)) = &self.link {
+            outgoing.send_modify(|outgoing| outgoing.control = Some(control.clone()));
+        }
+        self.control = Some(control);
+    }
+
+    pub fn kill(&mut self, why: Option<String>) {
+        if let Stage::Running(process) = &self.stage {
+            process.kill();
+        }
+        if self.end.killed_for.is_none() {
+            self.end.killed_for = why;
+        }
+    }
+
+    /// Lines written since the last call, each with who wrote it.
+    pub fn log_lines(&mut self, last: bool) -> Vec<(String, String)> {
+        let source = self.rank.map_or_else(|| "worker".to_owned(), |rank| format!("rank {rank}"));
+        self.tails.iter_mut().flat_map(|tail| tail.read(last)).map(|line| (source.clone(), line)).collect()
+    }
+}

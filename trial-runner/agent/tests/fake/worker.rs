@@ -109,7 +109,9 @@ async fn perform(config: &WorkerConfig, mind: &Mind) -> Exit {
             }
             "save" => {
                 let path = config.folder.join(format!("{}.ckpt", config.incarnation));
-                std::fs::write(&path, argument).expect("room");
+                let temporary = path.with_extension("new");
+                std::fs::write(&temporary, argument).expect("room");
+                std::fs::rename(&temporary, &path).expect("room");
                 let sha256 = hex::encode(Sha256::digest(argument));
                 let number = mind.number();
                 let bytes = argument.len() as u64;

@@ -97,7 +97,8 @@ pub enum ToAgent {
         number: u64,
         body: ReportBody,
     },
-    /// A checkpoint lies on this node's disk, put there by a rename and never written to again; `durable`: upload it and report it (milestone, pause, drain, every 5 minutes).
+    /// A checkpoint lies on this node's disk, under a name of its own and never written to again.
+    /// `durable`: upload it and report it (milestone, pause, drain, every 5 minutes).
     /// A durable one takes a `number` of the same count as reports, and an Ack once the agent has secured it; others have 0.
     Saved {
         #[serde(default)]

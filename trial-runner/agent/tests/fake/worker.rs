@@ -108,12 +108,10 @@ async fn perform(config: &WorkerConfig, mind: &Mind) -> Exit {
                 }
             }
             "save" => {
-                let path = config.folder.join(format!("{}.ckpt", config.incarnation));
-                let temporary = path.with_extension("new");
-                std::fs::write(&temporary, argument).expect("room");
-                std::fs::rename(&temporary, &path).expect("room");
-                let sha256 = hex::encode(Sha256::digest(argument));
                 let number = mind.number();
+                let path = config.folder.join(format!("{}-{number}", config.incarnation));
+                std::fs::write(&path, argument).expect("room");
+                let sha256 = hex::encode(Sha256::digest(argument));
                 let bytes = argument.len() as u64;
                 mind.tell(number, ToAgent::Saved { number, path, sha256, bytes, resource: 1.0, step: number, durable: true });
             }

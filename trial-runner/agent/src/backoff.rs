@@ -18,7 +18,7 @@ impl Backoff {
     }
 
     /// How long to wait after one more failure.
-    pub fn next(&mut self) -> Duration {
+    pub fn fail(&mut self) -> Duration {
         let wait = delay(self.failures, uuid::Uuid::new_v4().as_u128() as u64);
         self.failures = self.failures.saturating_add(1);
         wait

@@ -43,7 +43,7 @@ pub(super) async fn talk(
             Ok(answer) => answer,
             Err(error) => {
                 tracing::warn!("cannot register: {error:#}");
-                tokio::time::sleep(backoff.next()).await;
+                tokio::time::sleep(backoff.fail()).await;
                 continue;
             }
         };
@@ -54,7 +54,7 @@ pub(super) async fn talk(
             failure = beat(&service, heartbeat, alive.clone()) => failure,
         };
         tracing::warn!("{failure}; registers again");
-        tokio::time::sleep(backoff.next()).await;
+        tokio::time::sleep(backoff.fail()).await;
     }
 }
 
@@ -94,7 +94,7 @@ async fn ask(service: &Service, events: &mpsc::Sender<Event>, backoff: &mut Back
             }
             Err(Failure::Away(why)) => {
                 tracing::debug!("cannot ask for the desired state: {why}");
-                tokio::time::sleep(backoff.next()).await;
+                tokio::time::sleep(backoff.fail()).await;
             }
             Err(failure) => return failure,
         }

@@ -32,7 +32,7 @@ impl Outbox {
                 }
                 Err(error) => {
                     tracing::error!("cannot use the outbox: {error:#}");
-                    tokio::time::sleep(backoff.next()).await;
+                    tokio::time::sleep(backoff.fail()).await;
                     continue;
                 }
             };
@@ -56,13 +56,13 @@ impl Outbox {
                 }
                 Err(failure) => {
                     tracing::debug!("cannot send reports: {failure}");
-                    tokio::time::sleep(backoff.next()).await;
+                    tokio::time::sleep(backoff.fail()).await;
                     continue;
                 }
             };
             if acked < batch.reports[0].seq {
                 tracing::warn!(acked, first = batch.reports[0].seq, "the service took none of the reports");
-                tokio::time::sleep(backoff.next()).await;
+                tokio::time::sleep(backoff.fail()).await;
                 continue;
             }
             let full = batch.reports.len() >= BATCH;
@@ -71,7 +71,7 @@ impl Outbox {
                 Ok(_) => tokio::time::sleep(GATHER).await,
                 Err(error) => {
                     tracing::error!("cannot use the outbox: {error:#}");
-                    tokio::time::sleep(backoff.next()).await;
+                    tokio::time::sleep(backoff.fail()).await;
                 }
             }
         }
@@ -140,11 +140,11 @@ impl Outbox {
                 }
                 Err(failure) => tracing::debug!("cannot upload: {failure}"),
             }
-            tokio::time::sleep(backoff.next()).await;
+            tokio::time::sleep(backoff.fail()).await;
         };
         while let Err(error) = self.append(&outcome) {
             tracing::error!("cannot use the outbox: {error:#}");
-            tokio::time::sleep(backoff.next()).await;
+            tokio::time::sleep(backoff.fail()).await;
         }
     }
 }

@@ -75,7 +75,7 @@ pub async fn provide(service: &Service, trials: &Trials, trial: TrialId, checkpo
             }
             Err(failure) => tracing::debug!("cannot fetch a checkpoint: {failure}"),
         }
-        tokio::time::sleep(backoff.next()).await;
+        tokio::time::sleep(backoff.fail()).await;
     }
     std::fs::rename(&temporary, &path)?;
     Ok(path)

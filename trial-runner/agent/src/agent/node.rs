@@ -412,10 +412,17 @@ impl Node {
     fn watch(&self, incarnation: Incarnation, process: Process, child: Option<std::process::Child>) {
         let events = self.events.clone();
         tokio::spawn(async move {
-            let status = process.wait(child).await.unwrap_or_else(|error| {
-                tracing::error!(%incarnation, "cannot watch a worker: {error:#}");
-                None
-            });
+            let status = match process.wait(child).await {
+                Ok(status) => status,
+                Err(error) => {
+                    tracing::error!(%incarnation, "cannot watch a worker, so it is killed: {error:#}");
+                    while Process::find(process.pid).is_some() {
+                        process.kill();
+                        tokio::time::sleep(TICK).await;
+                    }
+                    None
+                }
+            };
             let _ = events.send(Event::Exited { incarnation, status }).await;
         });
     }

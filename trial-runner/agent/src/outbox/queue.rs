@@ -89,6 +89,8 @@ pub struct Queue {
     /// Highest number seen of each incarnation that has not exited.
     numbers: BTreeMap<Incarnation, u64>,
     entries: BTreeMap<u64, Entry>,
+    /// Those of `entries` whose checkpoint is not in the store.
+    uploading: BTreeSet<u64>,
     /// Sent and not acknowledged: seq and id, by seq.
     sent: VecDeque<(u64, u64)>,
     bytes: u64,
@@ -96,7 +98,16 @@ pub struct Queue {
 
 impl Queue {
     pub fn new(spool: Uuid) -> Self {
-        Queue { spool, next_seq: 1, next_id: 1, numbers: BTreeMap::new(), entries: BTreeMap::new(), sent: VecDeque::new(), bytes: 0 }
+        Queue {
+            spool,
+            next_seq: 1,
+            next_id: 1,
+            numbers: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            uploading: BTreeSet::new(),
+            sent: VecDeque::new(),
+            bytes: 0,
+        }
     }
 
     /// Folds one line, `bytes` long.
@@ -114,10 +125,14 @@ impl Queue {
                 if matches!(draft.body, ReportBody::Exited { .. }) {
                     self.numbers.remove(&draft.incarnation);
                 }
+                if draft.upload.is_some() {
+                    self.uploading.insert(*id);
+                }
                 self.bytes += bytes;
                 self.entries.insert(*id, Entry { draft: (**draft).clone(), bytes });
             }
             Line::Uploaded { id } => {
+                self.uploading.remove(id);
                 if let Some(entry) = self.entries.get_mut(id) {
                     entry.draft.upload = None;
                 }
@@ -138,6 +153,7 @@ impl Queue {
     }
 
     fn remove(&mut self, id: u64) {
+        self.uploading.remove(&id);
         if let Some(entry) = self.entries.remove(&id) {
             self.bytes -= entry.bytes;
         }
@@ -204,13 +220,16 @@ impl Queue {
     }
 
     pub fn uploads(&self) -> Vec<Upload> {
-        let pending = |(id, entry): (&u64, &Entry)| match (&entry.draft.body, &entry.draft.upload) {
-            (ReportBody::Checkpointed { checkpoint }, Some(path)) => {
-                Some(Upload { id: *id, trial: entry.draft.trial, path: path.clone(), sha256: checkpoint.sha256.clone() })
+        let pending = |id: &u64| {
+            let draft = &self.entries.get(id)?.draft;
+            match (&draft.body, &draft.upload) {
+                (ReportBody::Checkpointed { checkpoint }, Some(path)) => {
+                    Some(Upload { id: *id, trial: draft.trial, path: path.clone(), sha256: checkpoint.sha256.clone() })
+                }
+                _ => None,
             }
-            _ => None,
         };
-        self.entries.iter().filter_map(pending).collect()
+        self.uploading.iter().filter_map(pending).collect()
     }
 
     pub fn exit_waits(&self, incarnation: Incarnation) -> bool {

@@ -67,7 +67,7 @@ pub fn spawn(config: &Config, trials: &Trials, worker: &DesiredWorker, device: &
     let threads = threads(device).to_string();
     let stdout = logs::create(&trials.stdout(worker.trial, worker.incarnation))?;
     let stderr = logs::create(&trials.stderr(worker.trial, worker.incarnation))?;
-    let child = Command::new(&config.worker)
+    let mut child = Command::new(&config.worker)
         .arg(argument)
         .current_dir(trials.folder(worker.trial))
         .env_remove("ELASTUNE_TOKEN")
@@ -81,6 +81,13 @@ pub fn spawn(config: &Config, trials: &Trials, worker: &DesiredWorker, device: &
         .process_group(0)
         .spawn()
         .with_context(|| format!("cannot start {}", config.worker.display()))?;
-    let process = Process::of_child(&child)?;
-    Ok((process, child))
+    match Process::of_child(&child) {
+        Ok(process) => Ok((process, child)),
+        Err(error) => {
+            // What can't be watched must not run: its slot will be given to another.
+            child.kill()?;
+            child.wait()?;
+            Err(error)
+        }
+    }
 }

@@ -11,6 +11,8 @@ use elastune_core::time::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::problem::FieldError;
+
 /// `GET /studies/{id}` and, without `spec`, a line of `GET /studies`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Study {
@@ -88,6 +90,9 @@ pub struct BestTrial {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Validated {
     pub spec: StudySpec,
+    /// What is allowed but should be looked at again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<FieldError>,
 }
 
 /// A page of a listing; ask again with `page_token` while there is one.

@@ -5,6 +5,7 @@
 
 pub mod checkpoints;
 pub mod cluster;
+pub mod curves;
 pub mod desired;
 pub mod events;
 pub mod groups;
@@ -18,6 +19,7 @@ pub mod plans;
 pub mod proposals;
 pub mod studies;
 pub mod tokens;
+pub mod totals;
 pub mod trials;
 pub mod verdicts;
 

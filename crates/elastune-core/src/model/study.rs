@@ -14,6 +14,7 @@ pub struct StudySpec {
     pub name: String,
     /// The first one is optimised; the others are recorded.
     pub metrics: Vec<Metric>,
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, super::space::Parameter>))]
     pub search_space: SearchSpace,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<String>,

@@ -1,0 +1,21 @@
+//! `GET /trials/{id}/should-stop`: whether an outside worker goes on.
+
+use axum::Json;
+use axum::extract::State;
+use elastune_api::trial::ShouldStop;
+use elastune_core::model::ids::TrialId;
+
+use crate::app::App;
+use crate::error::Result;
+use crate::http::auth::Admin;
+use crate::http::extract::Id;
+use crate::http::openapi::Problems;
+use crate::reconcile::outside;
+
+/// Continue, pause or stop, with the reason; knows everything that was reported before it was asked.
+#[utoipa::path(get, path = "/trials/{id}/should-stop", tag = "trials", params(("id" = TrialId, Path)),
+    responses((status = 200, body = ShouldStop), Problems))]
+pub async fn should_stop(State(app): State<App>, _: Admin, Id(id): Id<TrialId>) -> Result<Json<ShouldStop>> {
+    let mut conn = app.pool.acquire().await?;
+    Ok(Json(outside::should_stop(&mut conn, id).await?))
+}

@@ -8,6 +8,7 @@ create table cluster (
     plan bigint not null default 0,
     -- Of the newest decision, which may have left the plan as it is.
     report json not null default '{"trials":[],"notes":[]}',
+    memory json not null default 'null',
     -- Set while the newest decision failed its check.
     problem text,
     -- When a service last looked for silent nodes, and since when it does so without a gap: silence counts only from then.
@@ -158,6 +159,7 @@ create table plans (
     number bigint constraint plans_pk primary key,
     parent bigint not null constraint plans_parent unique constraint plans_chain check (parent = number - 1),
     plan json not null,
+    -- What it was decided from: what the decision before had left, and the snapshot.
     memory json not null,
     report json not null,
     snapshot json not null,

@@ -62,8 +62,20 @@ pub async fn database() -> Database {
     let create = format!("create database {name} template migrated");
     admin(&server.url).await.execute(create.as_str()).await.expect("a database from the template");
     let url = server.database(&name);
-    let pool = PgPoolOptions::new().max_connections(6).connect(&url).await.expect("the new database answers");
+    let pool = connect(&url).await;
     Database { url, pool }
+}
+
+impl Database {
+    /// Connections of its own, as a second replica has them.
+    #[allow(dead_code)]
+    pub async fn another_pool(&self) -> PgPool {
+        connect(&self.url).await
+    }
+}
+
+async fn connect(url: &str) -> PgPool {
+    PgPoolOptions::new().max_connections(8).connect(url).await.expect("the new database answers")
 }
 
 #[tokio::test]

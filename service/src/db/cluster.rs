@@ -3,6 +3,8 @@
 
 use elastune_core::model::plan::Report;
 use elastune_core::time::{Span, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
@@ -32,9 +34,36 @@ pub async fn report(conn: &mut PgConnection) -> Result<Report> {
     Ok(sqlx::query_scalar!(r#"select report as "report: Json<Report>" from cluster"#).fetch_one(conn).await?.0)
 }
 
-/// What the newest decision said.
-pub async fn mark_decided(conn: &mut PgConnection, plan: u64, report: &Report, problem: Option<&str>) -> Result<()> {
-    sqlx::query!("update cluster set plan = $1, report = $2, problem = $3", plan as i64, Json(report) as _, problem).execute(conn).await?;
+/// What the newest decision left for the next one; the empty memory before the first, or if it cannot be read any more.
+pub async fn memory<M: DeserializeOwned + Default>(conn: &mut PgConnection) -> Result<M> {
+    let text = sqlx::query_scalar!(r#"select memory::text as "memory!" from cluster"#).fetch_one(conn).await?;
+    Ok(serde_json::from_str(&text).unwrap_or_default())
+}
+
+/// The newest decision made this plan. The caller holds the lock.
+pub async fn mark_decided(conn: &mut PgConnection, plan: u64, report: &Report, memory: &(impl Serialize + Sync)) -> Result<()> {
+    sqlx::query!(
+        "update cluster set plan = $1, report = $2, memory = $3, problem = null",
+        plan as i64,
+        Json(report) as _,
+        Json(memory) as _
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The newest decision kept plan `plan`, if that is still the current one.
+pub async fn mark_same(conn: &mut PgConnection, plan: u64, report: &Report, memory: &(impl Serialize + Sync)) -> Result<()> {
+    sqlx::query!(
+        "update cluster set report = $2, memory = $3, problem = null where plan = $1
+         and (problem is not null or report::text <> $2::json::text or memory::text <> $3::json::text)",
+        plan as i64,
+        Json(report) as _,
+        Json(memory) as _
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }
 

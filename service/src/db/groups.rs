@@ -64,6 +64,17 @@ pub async fn due(conn: &mut PgConnection, now: Time) -> Result<Vec<(StudyId, Tri
     Ok(rows.into_iter().map(|row| (StudyId(row.study), TrialId(row.trial))).collect())
 }
 
+/// Trials with processes on nodes that are lost or removed, and those nodes.
+pub async fn on_lost_nodes(conn: &mut PgConnection) -> Result<Vec<(StudyId, TrialId, Vec<NodeId>)>> {
+    let rows = sqlx::query!(
+        r#"select g.study, g.trial, array_agg(n.id order by n.id) as "nodes!" from groups g join nodes n on g.nodes @> array[n.id]
+           where n.state in ('lost', 'removed') group by g.study, g.trial order by g.study, g.trial"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (StudyId(row.study), TrialId(row.trial), row.nodes.into_iter().map(NodeId).collect())).collect())
+}
+
 /// The earliest moment at which some group wants to be looked at.
 pub async fn next_wake(conn: &mut PgConnection) -> Result<Option<Time>> {
     Ok(sqlx::query_scalar!("select min(wake_at_ms) from groups").fetch_one(conn).await?.map(Time))

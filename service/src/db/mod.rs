@@ -28,8 +28,11 @@ use elastune_core::time::Time;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as WordError, StrDeserializer};
-use sqlx::PgConnection;
 use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{PgConnection, Postgres, Transaction};
+
+/// A connection lent by the pool.
+pub type Conn = sqlx::pool::PoolConnection<sqlx::Postgres>;
 
 /// Every file of `migrations/`, in the binary.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
@@ -58,6 +61,21 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     pub fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
         Error::Conflict { code, detail: detail.into() }
+    }
+}
+
+/// Commits what succeeded and rolls back what did not, at once: a transaction that is only dropped keeps its locks until its
+/// connection is used again.
+pub async fn end<T>(tx: Transaction<'_, Postgres>, done: Result<T>) -> Result<T> {
+    match done {
+        Ok(value) => {
+            tx.commit().await?;
+            Ok(value)
+        }
+        Err(error) => {
+            tx.rollback().await?;
+            Err(error)
+        }
     }
 }
 

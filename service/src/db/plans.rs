@@ -7,16 +7,16 @@ use elastune_core::model::snapshot::Snapshot;
 use elastune_core::rng::Seed;
 use elastune_core::time::Time;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::{Error, Result, expect_one, unsigned};
 
-/// A decision and what it was made from.
+/// A decision and all that it was made from, so that it can be made again.
 #[derive(Debug)]
 pub struct Decided<'a, M> {
     pub plan: &'a Plan,
+    /// What the decision before had left.
     pub memory: &'a M,
     pub report: &'a Report,
     pub snapshot: &'a Snapshot,
@@ -90,14 +90,6 @@ pub async fn open_slots(conn: &mut PgConnection, study: StudyId) -> Result<(u64,
     .fetch_one(conn)
     .await?;
     Ok((row.number as u64, unsigned(row.slots)))
-}
-
-/// What the current plan's decision left for the next one; the empty memory before the first, or if it cannot be read any more.
-pub async fn memory<M: DeserializeOwned + Default>(conn: &mut PgConnection) -> Result<M> {
-    let text = sqlx::query_scalar!(r#"select p.memory::text as "memory!" from plans p join cluster c on c.plan = p.number"#)
-        .fetch_optional(conn)
-        .await?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
 /// Forgets what plans before `number` and `before` were decided from, and them: the chain keeps its newest part.

@@ -16,37 +16,41 @@ use crate::db::{Result, verdicts};
 /// Judges the study in one transaction. Gives the number of verdicts that took effect; the others come again.
 pub async fn run(conn: &mut PgConnection, study: StudyId) -> Result<usize> {
     let mut tx = conn.begin().await?;
-    let mut change = Change::begin(&mut tx, study).await?;
-    if !matches!(change.study.state, StudyState::Active | StudyState::Paused) || change.study.spec.early_stopping == EarlyStopping::None {
-        return Ok(0);
-    }
-    let remembered = memory::of_judge(&mut tx, &change.study).await?;
-    remembered.keep(&mut tx, &change.study).await?;
-    let (spec, memory) = (&change.study.spec, &remembered.memory);
-    let mut judgements = judge(spec, memory);
-    if judgements.is_empty() {
-        judgements = idle(spec, memory, unproposed(spec, &memory.proposed));
-    }
-    let ids: Vec<TrialId> = judgements.iter().map(|judgement| judgement.trial).collect();
-    let mut applied = Vec::new();
-    if !ids.is_empty() {
-        let placements = Placements::read(&mut tx, &ids).await?;
-        for judgement in judgements {
-            let mut subject = Subject::load(&mut tx, judgement.trial).await?;
-            if apply(&mut change, &mut subject, &judgement) {
-                steer(&mut tx, &mut change, &mut subject, &placements, &[]).await?;
-                subject.store(&mut tx).await?;
-                applied.push(judgement);
+    let done = async {
+        let mut change = Change::begin(&mut tx, study).await?;
+        if !matches!(change.study.state, StudyState::Active | StudyState::Paused) || change.study.spec.early_stopping == EarlyStopping::None
+        {
+            return Ok(0);
+        }
+        let remembered = memory::of_judge(&mut tx, &change.study).await?;
+        remembered.keep(&mut tx, &change.study).await?;
+        let (spec, memory) = (&change.study.spec, &remembered.memory);
+        let mut judgements = judge(spec, memory);
+        if judgements.is_empty() {
+            judgements = idle(spec, memory, unproposed(spec, &memory.proposed));
+        }
+        let ids: Vec<TrialId> = judgements.iter().map(|judgement| judgement.trial).collect();
+        let mut applied = Vec::new();
+        if !ids.is_empty() {
+            let placements = Placements::read(&mut tx, &ids).await?;
+            for judgement in judgements {
+                let mut subject = Subject::load(&mut tx, judgement.trial).await?;
+                if apply(&mut change, &mut subject, &judgement) {
+                    steer(&mut tx, &mut change, &mut subject, &placements, &[]).await?;
+                    subject.store(&mut tx).await?;
+                    applied.push(judgement);
+                }
             }
         }
+        if !applied.is_empty() {
+            let number = verdicts::last(&mut tx, study).await? + 1;
+            verdicts::insert(&mut tx, study, number, memory.proposed.seq, &applied, change.now).await?;
+        }
+        change.finish(&mut tx).await?;
+        Ok(applied.len())
     }
-    if !applied.is_empty() {
-        let number = verdicts::last(&mut tx, study).await? + 1;
-        verdicts::insert(&mut tx, study, number, memory.proposed.seq, &applied, change.now).await?;
-    }
-    change.finish(&mut tx).await?;
-    tx.commit().await?;
-    Ok(applied.len())
+    .await;
+    crate::db::end(tx, done).await
 }
 
 /// Whether the verdict could take effect. A pause must wait until the trial holds at its milestone, its checkpoint durable.

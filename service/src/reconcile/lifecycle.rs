@@ -14,21 +14,24 @@ use crate::db::{Error, Result, groups, studies, trials};
 /// Ends the study if it is time for that. Whether anything changed.
 pub async fn settle(conn: &mut PgConnection, study: StudyId) -> Result<bool> {
     let mut tx = conn.begin().await?;
-    let mut change = Change::begin(&mut tx, study).await?;
-    if change.study.state.is_final() {
-        return Ok(false);
+    let done = async {
+        let mut change = Change::begin(&mut tx, study).await?;
+        if change.study.state.is_final() {
+            return Ok(false);
+        }
+        let mut changed = false;
+        if change.study.state != StudyState::Stopping
+            && let Some(reason) = over(&mut tx, &change).await?
+        {
+            stop(&mut tx, &mut change, StudyState::Completed, &reason).await?;
+            changed = true;
+        }
+        changed |= close(&mut tx, &mut change).await?;
+        change.finish(&mut tx).await?;
+        Ok(changed)
     }
-    let mut changed = false;
-    if change.study.state != StudyState::Stopping
-        && let Some(reason) = over(&mut tx, &change).await?
-    {
-        stop(&mut tx, &mut change, StudyState::Completed, &reason).await?;
-        changed = true;
-    }
-    changed |= close(&mut tx, &mut change).await?;
-    change.finish(&mut tx).await?;
-    tx.commit().await?;
-    Ok(changed)
+    .await;
+    crate::db::end(tx, done).await
 }
 
 /// Why the study should stop although it could go on.

@@ -13,20 +13,12 @@ pub const MAX_METRICS: usize = 64;
 /// Bytes of a metric's name at the most.
 const MAX_NAME_BYTES: usize = 200;
 
-/// The inner error says why it is refused. One of a step that is already there changes nothing: the first stays.
-pub async fn take(
-    conn: &mut PgConnection,
-    change: &mut Change,
-    subject: &mut Subject,
-    measurement: Measurement,
-) -> Result<std::result::Result<bool, String>> {
-    if let Err(fault) = check(&measurement) {
-        return Ok(Err(fault));
-    }
+/// Takes a measurement that `check` has passed. Whether it is new: one of a step that is already there changes nothing.
+pub async fn take(conn: &mut PgConnection, change: &mut Change, subject: &mut Subject, measurement: Measurement) -> Result<bool> {
     let trial = &mut subject.trial;
     let Measurement { step, metrics, elapsed_s } = &measurement;
     if !measurements::insert(conn, trial.id, trial.attempt, &measurement, change.now).await? {
-        return Ok(Ok(false));
+        return Ok(false);
     }
     change.record(Event::Measured { trial: trial.id, resource: *step, metrics: metrics.clone(), elapsed_s: *elapsed_s });
     trial.results_since_resize += 1;
@@ -41,10 +33,11 @@ pub async fn take(
             trial.value_resource = trial.value.map(|_| *step);
         }
     }
-    Ok(Ok(true))
+    Ok(true)
 }
 
-fn check(measurement: &Measurement) -> std::result::Result<(), String> {
+/// Why a measurement makes no sense, with the field at fault.
+pub fn check(measurement: &Measurement) -> std::result::Result<(), String> {
     let Measurement { step, metrics, elapsed_s } = measurement;
     if !(0.0..=1e12).contains(step) {
         return Err(format!("step: {step} is not between 0 and 1e12"));

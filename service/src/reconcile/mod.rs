@@ -3,6 +3,8 @@
 
 pub mod carry_out;
 pub mod change;
+pub mod decide;
+pub mod driver;
 pub mod ingest;
 pub mod judge;
 pub mod lifecycle;
@@ -11,4 +13,9 @@ mod memory;
 pub mod outside;
 pub mod propose;
 mod report;
+mod retention;
 pub mod verbs;
+pub mod watch;
+
+#[cfg(test)]
+mod tests;

@@ -81,35 +81,45 @@ async fn is_spent(conn: &mut PgConnection, change: &Change) -> Result<bool> {
 
 pub async fn heartbeat(conn: &mut PgConnection, trial: TrialId, lease: Uuid) -> Result<LeaseAnswer> {
     let mut tx = conn.begin().await?;
-    let (change, mut subject) = open(&mut tx, trial, Some(lease)).await?;
-    let lease_expires = renew(&change, &mut subject);
-    subject.store(&mut tx).await?;
-    tx.commit().await?;
-    Ok(LeaseAnswer { lease, lease_expires })
+    let done = async {
+        let (change, mut subject) = open(&mut tx, trial, Some(lease)).await?;
+        let lease_expires = renew(&change, &mut subject);
+        subject.store(&mut tx).await?;
+        Ok(LeaseAnswer { lease, lease_expires })
+    }
+    .await;
+    crate::db::end(tx, done).await
 }
 
 /// Takes all measurements or none. At the last resource the trial is complete.
 pub async fn report(conn: &mut PgConnection, trial: TrialId, request: ReportRequest) -> Result<std::result::Result<Reported, String>> {
-    let mut tx = conn.begin().await?;
-    let (mut change, mut subject) = open(&mut tx, trial, request.lease).await?;
-    let mut reported = Reported { stored: 0, repeated: 0 };
-    for (index, measurement) in request.measurements.into_iter().enumerate() {
-        match measure::take(&mut tx, &mut change, &mut subject, measurement).await? {
-            Ok(true) => reported.stored += 1,
-            Ok(false) => reported.repeated += 1,
-            Err(fault) => return Ok(Err(format!("measurements[{index}].{fault}"))),
+    for (index, measurement) in request.measurements.iter().enumerate() {
+        if let Err(fault) = measure::check(measurement) {
+            return Ok(Err(format!("measurements[{index}].{fault}")));
         }
     }
-    renew(&change, &mut subject);
-    if subject.trial.measured.is_some_and(|step| step >= change.study.spec.max_resource()) {
-        measure::complete(&mut change, &mut subject);
-    } else if subject.trial.measured.is_some_and(|step| step >= subject.trial.run_until) {
-        subject.trial.held = true;
+    let mut tx = conn.begin().await?;
+    let done = async {
+        let (mut change, mut subject) = open(&mut tx, trial, request.lease).await?;
+        let mut reported = Reported { stored: 0, repeated: 0 };
+        for measurement in request.measurements {
+            match measure::take(&mut tx, &mut change, &mut subject, measurement).await? {
+                true => reported.stored += 1,
+                false => reported.repeated += 1,
+            }
+        }
+        renew(&change, &mut subject);
+        if subject.trial.measured.is_some_and(|step| step >= change.study.spec.max_resource()) {
+            measure::complete(&mut change, &mut subject);
+        } else if subject.trial.measured.is_some_and(|step| step >= subject.trial.run_until) {
+            subject.trial.held = true;
+        }
+        subject.store(&mut tx).await?;
+        change.finish(&mut tx).await?;
+        Ok(Ok(reported))
     }
-    subject.store(&mut tx).await?;
-    change.finish(&mut tx).await?;
-    tx.commit().await?;
-    Ok(Ok(reported))
+    .await;
+    crate::db::end(tx, done).await
 }
 
 /// Whether to go on. Judges first, so that the answer knows all that was reported.
@@ -150,9 +160,10 @@ pub async fn complete(conn: &mut PgConnection, id: TrialId, request: CompleteReq
     if !request.metrics.is_empty() {
         let step = subject.trial.measured.map_or(1.0, |step| step + 1.0).min(change.study.spec.max_resource());
         let measurement = Measurement { step, metrics: request.metrics, elapsed_s: 0.0 };
-        if let Err(fault) = measure::take(conn, &mut change, &mut subject, measurement).await? {
+        if let Err(fault) = measure::check(&measurement) {
             return Ok(Err(fault));
         }
+        measure::take(conn, &mut change, &mut subject, measurement).await?;
     }
     match (request.infeasible, subject.trial.ending) {
         (Some(why), _) => {
@@ -173,28 +184,31 @@ pub async fn complete(conn: &mut PgConnection, id: TrialId, request: CompleteReq
 /// A silent worker's trial waits for another one; after too many it has failed. Whether the lease had run out.
 pub async fn expire(conn: &mut PgConnection, study: StudyId, id: TrialId) -> Result<bool> {
     let mut tx = conn.begin().await?;
-    let mut change = Change::begin(&mut tx, study).await?;
-    let mut subject = Subject::load(&mut tx, id).await?;
-    let Some(holder) = subject.trial.lease.take_if(|lease| lease.expires <= change.now).map(|lease| lease.holder) else {
-        return Ok(false);
-    };
-    let trial = &mut subject.trial;
-    if let Some(ending) = trial.ending {
-        let reason = trial.reason;
-        subject.enter(&mut change, ending, reason);
-    } else {
-        trial.failures += 1;
-        trial.message = Some(format!("the worker '{holder}' has been silent for {} s", LEASE.as_secs_f64()));
-        if trial.failures > MAX_RESTARTS {
-            subject.enter(&mut change, TrialState::Failed, Some(Reason::WorkerLost));
+    let done = async {
+        let mut change = Change::begin(&mut tx, study).await?;
+        let mut subject = Subject::load(&mut tx, id).await?;
+        let Some(holder) = subject.trial.lease.take_if(|lease| lease.expires <= change.now).map(|lease| lease.holder) else {
+            return Ok(false);
+        };
+        let trial = &mut subject.trial;
+        if let Some(ending) = trial.ending {
+            let reason = trial.reason;
+            subject.enter(&mut change, ending, reason);
         } else {
-            subject.next_attempt(&mut change, TrialState::Waiting, Some(Reason::WorkerLost));
+            trial.failures += 1;
+            trial.message = Some(format!("the worker '{holder}' has been silent for {} s", LEASE.as_secs_f64()));
+            if trial.failures > MAX_RESTARTS {
+                subject.enter(&mut change, TrialState::Failed, Some(Reason::WorkerLost));
+            } else {
+                subject.next_attempt(&mut change, TrialState::Waiting, Some(Reason::WorkerLost));
+            }
         }
+        subject.store(&mut tx).await?;
+        change.finish(&mut tx).await?;
+        Ok(true)
     }
-    subject.store(&mut tx).await?;
-    change.finish(&mut tx).await?;
-    tx.commit().await?;
-    Ok(true)
+    .await;
+    crate::db::end(tx, done).await
 }
 
 /// The trial under its study's lock, if `lease` still holds it. Without a lease a trial is open to anyone who may write.

@@ -15,21 +15,24 @@ use crate::db::{Error, Result, plans, proposals, studies, trials};
 /// Fills the slots that the current plan keeps open for the study, once for each plan. Gives the number of new trials.
 pub async fn fill(conn: &mut PgConnection, study: StudyId) -> Result<u32> {
     let mut tx = conn.begin().await?;
-    let mut change = Change::begin(&mut tx, study).await?;
-    if change.study.spec.workload.is_none() || change.study.state != StudyState::Active {
-        return Ok(0);
+    let done = async {
+        let mut change = Change::begin(&mut tx, study).await?;
+        if change.study.spec.workload.is_none() || change.study.state != StudyState::Active {
+            return Ok(0);
+        }
+        let (plan, open) = plans::open_slots(&mut tx, study).await?;
+        let (_, filled) = proposals::last(&mut tx, study).await?;
+        if open == 0 || filled >= plan {
+            return Ok(0);
+        }
+        let live = trials::live(&mut tx, study).await?.len() as u32;
+        let room = change.study.spec.budget.max_parallel.saturating_sub(live);
+        let drawn = draw(&mut tx, &mut change, open.min(room), plan).await?;
+        change.finish(&mut tx).await?;
+        Ok(drawn.len() as u32)
     }
-    let (plan, open) = plans::open_slots(&mut tx, study).await?;
-    let (_, filled) = proposals::last(&mut tx, study).await?;
-    if open == 0 || filled >= plan {
-        return Ok(0);
-    }
-    let live = trials::live(&mut tx, study).await?.len() as u32;
-    let room = change.study.spec.budget.max_parallel.saturating_sub(live);
-    let drawn = draw(&mut tx, &mut change, open.min(room), plan).await?;
-    change.finish(&mut tx).await?;
-    tx.commit().await?;
-    Ok(drawn.len() as u32)
+    .await;
+    crate::db::end(tx, done).await
 }
 
 /// Draws at most `count` trials for an active study and numbers the proposal. `plan`: whose slots it fills; 0 for an outside worker.

@@ -53,7 +53,11 @@ pub async fn take(
         ReportBody::Progress { done, rates, .. } => Ok(progress(subject, *done, rates)),
         ReportBody::Measured { resource, metrics, elapsed_s } => {
             let measurement = Measurement { step: *resource, metrics: metrics.clone(), elapsed_s: *elapsed_s };
-            Ok(measure::take(conn, change, subject, measurement).await?.map(drop))
+            if let Err(fault) = measure::check(&measurement) {
+                return Ok(Err(fault));
+            }
+            measure::take(conn, change, subject, measurement).await?;
+            Ok(Ok(()))
         }
         ReportBody::Milestone { resource } => milestone(conn, change, subject, placements, *resource).await,
         ReportBody::Checkpointed { checkpoint } => checkpointed(conn, change, subject, checkpoint).await,

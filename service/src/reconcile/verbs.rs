@@ -43,42 +43,54 @@ pub async fn change_study<E>(
 /// Running trials save and give up their slots; they go on after `resume_study`. One that is paused stays so.
 pub async fn pause_study(conn: &mut PgConnection, id: StudyId) -> Result<()> {
     let mut tx = conn.begin().await?;
-    let mut change = Change::begin(&mut tx, id).await?;
-    expect_open(&change)?;
-    if change.study.state == StudyState::Active {
-        change.enter(&mut tx, StudyState::Paused, None, Some("user".into())).await?;
-        lifecycle::steer_all(&mut tx, &mut change).await?;
+    let done = async {
+        let mut change = Change::begin(&mut tx, id).await?;
+        expect_open(&change)?;
+        if change.study.state == StudyState::Active {
+            change.enter(&mut tx, StudyState::Paused, None, Some("user".into())).await?;
+            lifecycle::steer_all(&mut tx, &mut change).await?;
+        }
+        change.finish(&mut tx).await?;
+        Ok(())
     }
-    change.finish(&mut tx).await?;
-    Ok(tx.commit().await?)
+    .await;
+    crate::db::end(tx, done).await
 }
 
 pub async fn resume_study(conn: &mut PgConnection, id: StudyId) -> Result<()> {
     let mut tx = conn.begin().await?;
-    let mut change = Change::begin(&mut tx, id).await?;
-    expect_open(&change)?;
-    if change.study.state == StudyState::Paused {
-        change.enter(&mut tx, StudyState::Active, None, None).await?;
+    let done = async {
+        let mut change = Change::begin(&mut tx, id).await?;
+        expect_open(&change)?;
+        if change.study.state == StudyState::Paused {
+            change.enter(&mut tx, StudyState::Active, None, None).await?;
+        }
+        change.finish(&mut tx).await?;
+        Ok(())
     }
-    change.finish(&mut tx).await?;
-    Ok(tx.commit().await?)
+    .await;
+    crate::db::end(tx, done).await
 }
 
 /// Ends the study early: `Completed` keeps it as a result, `Cancelled` says that it was given up. Once it is on its way this
 /// changes nothing.
 pub async fn end_study(conn: &mut PgConnection, id: StudyId, ending: StudyState) -> Result<()> {
     let mut tx = conn.begin().await?;
-    let mut change = Change::begin(&mut tx, id).await?;
-    match change.study.state {
-        StudyState::Stopping => {}
-        state if state == ending => {}
-        _ => {
-            expect_open(&change)?;
-            lifecycle::stop(&mut tx, &mut change, ending, "user").await?;
+    let done = async {
+        let mut change = Change::begin(&mut tx, id).await?;
+        match change.study.state {
+            StudyState::Stopping => {}
+            state if state == ending => {}
+            _ => {
+                expect_open(&change)?;
+                lifecycle::stop(&mut tx, &mut change, ending, "user").await?;
+            }
         }
+        change.finish(&mut tx).await?;
+        Ok(())
     }
-    change.finish(&mut tx).await?;
-    Ok(tx.commit().await?)
+    .await;
+    crate::db::end(tx, done).await
 }
 
 /// Hides the study from lists, or shows it again.
@@ -134,16 +146,19 @@ pub async fn exclude_trial(conn: &mut PgConnection, id: TrialId, excluded: bool)
 
 async fn on_trial(conn: &mut PgConnection, id: TrialId, edit: impl FnOnce(&mut Change, &mut Subject) -> Result<()>) -> Result<Trial> {
     let mut tx = conn.begin().await?;
-    let study = trials::study_of(&mut tx, id).await?;
-    let mut change = Change::begin(&mut tx, study).await?;
-    let mut subject = Subject::load(&mut tx, id).await?;
-    edit(&mut change, &mut subject)?;
-    let placements = Placements::read(&mut tx, &[id]).await?;
-    steer(&mut tx, &mut change, &mut subject, &placements, &[]).await?;
-    subject.store(&mut tx).await?;
-    change.finish(&mut tx).await?;
-    tx.commit().await?;
-    Ok(subject.trial)
+    let done = async {
+        let study = trials::study_of(&mut tx, id).await?;
+        let mut change = Change::begin(&mut tx, study).await?;
+        let mut subject = Subject::load(&mut tx, id).await?;
+        edit(&mut change, &mut subject)?;
+        let placements = Placements::read(&mut tx, &[id]).await?;
+        steer(&mut tx, &mut change, &mut subject, &placements, &[]).await?;
+        subject.store(&mut tx).await?;
+        change.finish(&mut tx).await?;
+        Ok(subject.trial)
+    }
+    .await;
+    crate::db::end(tx, done).await
 }
 
 /// A refusal that names the trial's end.

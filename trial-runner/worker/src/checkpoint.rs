@@ -127,3 +127,56 @@ pub fn read(path: &Path, subject: &Subject, layout: &Layout, values: usize) -> a
     ensure!(flat.len() == values * 4, "{name} has not all of the state");
     Ok((header, flat))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elastune_core::model::workload::bind;
+
+    fn subject() -> (Subject, Layout) {
+        let parameters =
+            bind("fashion-mnist-mlp", &serde_json::from_str(r#"{"hidden": 3, "batch_norm": true}"#).expect("JSON")).expect("they bind");
+        let (_, layout) = crate::models::Network::new("fashion-mnist-mlp", &parameters).expect("it is built in");
+        let identity = Identity { threads: 1, instruction_set: "some".into() };
+        let workload = "fashion-mnist-mlp".to_string();
+        (Subject { workload, parameters, seed: u64::MAX, batch_size: 64, shards: 4, samples: 1000, identity }, layout)
+    }
+
+    #[test]
+    fn equal_states_give_equal_files_that_read_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (subject, layout) = subject();
+        let state = crate::state::State::new(&layout, 2, tch::Device::Cpu);
+        let values = state.flat.numel();
+        let flat: Vec<u8> = (0..values as u32).flat_map(|value| (value as f32).sqrt().to_le_bytes()).collect();
+        let counters = Counters { step: 12, measured: 1, loss_bits: f64::NAN.to_bits(), metrics: Default::default() };
+        let header = Header { subject: subject.clone(), counters, epoch: 0, cursor: 768 };
+        let files: Vec<Written> = ["a", "b"]
+            .iter()
+            .map(|name| write(&folder.path().join(name), &header, &layout, &flat, &Pulse::default()).expect("it is written"))
+            .collect();
+        assert_eq!(files[0].sha256, files[1].sha256);
+        assert_eq!(files[0].bytes, std::fs::metadata(&files[0].path).expect("a file").len());
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 2, "no temporary file stays");
+        let (read_header, read_flat) = read(&files[0].path, &subject, &layout, values).expect("it reads back");
+        assert_eq!((read_header, read_flat), (header, flat));
+        assert!(read(&files[0].path, &subject, &layout, values + 3 * 794).is_err());
+    }
+
+    #[test]
+    fn another_machine_or_trial_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (subject, layout) = subject();
+        let values = crate::state::State::new(&layout, 1, tch::Device::Cpu).flat.numel();
+        let header = Header { subject: subject.clone(), counters: Counters::default(), epoch: 0, cursor: 0 };
+        let path = folder.path().join("c");
+        write(&path, &header, &layout, &vec![0; 4 * values], &Pulse::default()).expect("it is written");
+        let refused = |subject: &Subject| format!("{:#}", read(&path, subject, &layout, values).expect_err("it differs"));
+        let two = Identity { threads: 2, ..subject.identity.clone() };
+        assert!(refused(&Subject { identity: two, ..subject.clone() }).contains("trained with 1 thread(s) on some, here are 2 thread(s)"));
+        assert!(refused(&Subject { seed: 1, ..subject.clone() }).contains("another workload"));
+        let file = std::fs::read(&path).expect("a file");
+        std::fs::write(&path, &file[..file.len() - 1]).expect("a file");
+        assert!(!refused(&subject).contains('\n'));
+    }
+}

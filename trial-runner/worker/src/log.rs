@@ -8,6 +8,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::ipc::Link;
+use crate::torch::first_line;
 
 /// Characters of a line that are kept.
 const LONGEST: usize = 2000;
@@ -41,6 +42,9 @@ impl<S: Subscriber> Layer<S> for ToLink {
 /// From now on `tracing` speaks to the agent, and so do panics.
 pub fn install(link: Link) {
     let panics = link.clone();
-    std::panic::set_hook(Box::new(move |panic| panics.log(format!("ERROR {panic}").chars().take(LONGEST).collect())));
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line())).unwrap_or_default();
+        panics.log(format!("ERROR {}{place}", first_line(panic.payload_as_str().unwrap_or("panicked"))));
+    }));
     let _ = tracing_subscriber::registry().with(ToLink(link)).try_init();
 }

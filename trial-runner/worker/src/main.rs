@@ -61,7 +61,7 @@ fn with_environment(config: &WorkerConfig, path: &Path) -> std::io::Result<()> {
     if wanted.iter().all(|(name, value)| std::env::var(name).is_ok_and(|set| set == *value)) {
         return Ok(());
     }
-    Err(Command::new("/proc/self/exe").arg(path).envs(wanted).exec())
+    Err(Command::new(std::env::current_exe()?).arg(path).envs(wanted).exec())
 }
 
 fn work(config: WorkerConfig, link: Link, pulse: Pulse) -> Exit {

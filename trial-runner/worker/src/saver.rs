@@ -16,6 +16,7 @@ use crate::state;
 
 const EVERY: Duration = Duration::from_secs(20);
 const DURABLE_EVERY: Duration = Duration::from_secs(300);
+const RETRY: Duration = Duration::from_secs(2);
 /// Newest files that stay beside the best; of durable ones one more, which the agent may still be reading.
 const KEEP: usize = 2;
 const KEEP_DURABLE: usize = 3;
@@ -39,6 +40,8 @@ pub struct Saver {
     under_way: Option<Receiver<anyhow::Result<()>>>,
     last: Instant,
     last_durable: Instant,
+    /// The last `save` did.
+    failed: bool,
 }
 
 impl Saver {
@@ -53,7 +56,7 @@ impl Saver {
             }
         })?;
         let now = Instant::now();
-        Ok(Saver { queue, under_way: None, last: now, last_durable: now })
+        Ok(Saver { queue, under_way: None, last: now, last_durable: now, failed: false })
     }
 
     /// Whether a save is due now: None, or Some(durable).
@@ -93,10 +96,17 @@ impl Saver {
     /// Saves and waits for it. Errors: the disk's.
     pub fn save(&mut self, snapshot: Snapshot) -> anyhow::Result<()> {
         self.begin(snapshot);
-        match self.under_way.take().map(|outcome| outcome.recv()) {
+        let outcome = match self.under_way.take().map(|outcome| outcome.recv()) {
             Some(Ok(outcome)) => outcome,
-            _ => anyhow::bail!("the saving thread is gone"),
-        }
+            _ => Err(anyhow::anyhow!("the saving thread is gone")),
+        };
+        self.failed = outcome.is_err();
+        outcome
+    }
+
+    /// Whether another `save` may be tried: not at once after one that failed.
+    pub fn is_rested(&self) -> bool {
+        !self.failed || self.last.elapsed() >= RETRY
     }
 }
 

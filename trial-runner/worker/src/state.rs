@@ -72,8 +72,7 @@ impl State {
 
     /// Takes on what `bytes` once gave. `bytes` are as many as this state has.
     pub fn set_bytes(&mut self, bytes: &[u8]) {
-        let values: Vec<f32> = bytes.chunks_exact(4).map(|chunk| f32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]])).collect();
-        self.set(&Tensor::from_slice(&values));
+        self.set(&Tensor::from_slice(bytes).view_dtype(Kind::Float));
     }
 
     pub fn set(&mut self, flat: &Tensor) {
@@ -81,9 +80,10 @@ impl State {
     }
 }
 
-/// A flat f32 tensor as little-endian bytes.
+/// A flat f32 tensor's bytes, in this machine's order (little-endian wherever libtorch runs).
 pub fn bytes(flat: &Tensor) -> Vec<u8> {
-    let mut values = vec![0f32; flat.numel()];
-    flat.to_device(Device::Cpu).copy_data(&mut values, flat.numel());
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    let bytes = flat.to_device(Device::Cpu).view_dtype(Kind::Uint8);
+    let mut values = vec![0u8; bytes.numel()];
+    bytes.copy_data(&mut values, bytes.numel());
+    values
 }

@@ -19,8 +19,13 @@ fn exit(text: &str) -> Exit {
     if OUT_OF_MEMORY.iter().any(|known| text.contains(known)) {
         return Exit::OutOfMemory { peak_bytes: peak_bytes() };
     }
-    let first = text.lines().next().unwrap_or_default();
-    Exit::Lost { message: first.chars().take(500).collect() }
+    Exit::Lost { message: first_line(text) }
+}
+
+/// What a person should read of a panic: libtorch's own sentence, without how Rust met it and where C++ was.
+pub fn first_line(text: &str) -> String {
+    let text = text.split_once("value: Torch(\"").map_or(text, |(_, rest)| rest.split_once("\\n").map_or(rest, |(first, _)| first));
+    text.lines().next().unwrap_or_default().chars().take(500).collect()
 }
 
 /// The most memory that this process has held; 0 if the system doesn't say.
@@ -45,6 +50,6 @@ mod tests {
     #[test]
     fn other_errors_keep_their_text() {
         let outcome = guard(|| tch::Tensor::from_slice(&[1f32, 2.0]).view([3]));
-        assert!(matches!(outcome, Err(Exit::Lost { message }) if message.contains("shape")));
+        assert_eq!(outcome.map(|_| ()), Err(Exit::Lost { message: "shape '[3]' is invalid for input of size 2".into() }));
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use elastune_api::agent::{Exit, ReportBody};
+use elastune_api::worker::Activity;
 
 use super::{Membership, Next, Session};
 use crate::control::{Agreed, Words};
@@ -12,8 +13,10 @@ use crate::exchange::Broken;
 impl Session {
     pub(super) fn inside(&mut self, mut membership: Box<Membership>) -> Next {
         let mut heard = 0;
+        self.pulse.set(Activity::InCollective);
         let mut exchanged = membership.exchange.control(self.words());
-        if membership.leads() && self.trainer.counters.measured > 0 {
+        self.pulse.set(Activity::Computing);
+        if membership.leads() {
             self.tell_measured();
         }
         loop {

@@ -40,10 +40,14 @@ impl Session {
         Some(if name.ends_with("accuracy") { -value } else { value })
     }
 
+    /// The last epoch measured, unless this process has told it. A new rank 0 tells it again, in case the one before could not.
     pub(super) fn tell_measured(&mut self) {
         let counters = &self.trainer.counters;
-        let (resource, metrics) = (counters.measured as f64, counters.metrics.clone());
-        self.link.report(ReportBody::Measured { resource, metrics, elapsed_s: self.elapsed() });
+        if counters.measured > self.told_epoch {
+            self.told_epoch = counters.measured;
+            let (resource, metrics) = (counters.measured as f64, counters.metrics.clone());
+            self.link.report(ReportBody::Measured { resource, metrics, elapsed_s: self.elapsed() });
+        }
     }
 
     pub(super) fn tell_progress(&mut self, membership: &Membership, now: bool) {
@@ -68,13 +72,13 @@ impl Session {
     /// tells that the milestone is reached.
     pub(super) fn hold(&mut self, membership: &mut Membership) -> Result<Agreed, Broken> {
         let step = self.trainer.counters.step;
-        if membership.leads() && step > 0 && membership.milestone != Some(step) {
+        if membership.leads() && step > 0 && membership.milestone != Some(step) && self.saver.is_rested() {
             match self.save(true) {
                 Ok(()) => {
                     membership.milestone = Some(step);
                     self.link.report(ReportBody::Milestone { resource: self.trainer.schedule.resource(step) });
                 }
-                // Tried again at the next round: without a checkpoint the milestone isn't reached.
+                // Tried again soon: without a checkpoint the milestone isn't reached.
                 Err(error) => tracing::error!("{error:#}"),
             }
         }

@@ -26,8 +26,10 @@ use crate::saver::{Saver, Snapshot};
 use crate::train::Trainer;
 use crate::transfer::Introduction;
 
-/// Without an agent, or outside a broken group without an order, a rank trains or waits this long, then saves and exits.
+/// Without an agent a rank trains or waits this long, then saves and exits.
 const ABANDONED: Duration = Duration::from_secs(60);
+/// Outside a broken group it waits this long for an order, which may need a service that is away and three missed heartbeats.
+const UNORDERED: Duration = Duration::from_secs(180);
 
 /// The group that a rank is in.
 #[derive(Debug)]
@@ -81,8 +83,9 @@ pub struct Session {
     /// Seconds of training in this attempt, and since when they run on.
     elapsed_s: f64,
     clock: Instant,
-    /// When progress was last told.
+    /// When progress was last told, and the last epoch whose measurement was.
     told: Instant,
+    told_epoch: u64,
 }
 
 impl Session {
@@ -110,6 +113,7 @@ impl Session {
             elapsed_s: 0.0,
             clock: Instant::now(),
             told: Instant::now(),
+            told_epoch: 0,
             config,
             subject,
             trainer,
@@ -229,7 +233,9 @@ impl Session {
         }
         self.pulse.set(Activity::Saving);
         let snapshot = self.snapshot(durable, None);
-        self.saver.save(snapshot)
+        let saved = self.saver.save(snapshot);
+        self.pulse.set(Activity::Computing);
+        saved
     }
 
     /// The state of the first start: the checkpoint's, or the seed's.

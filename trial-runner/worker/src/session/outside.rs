@@ -6,7 +6,7 @@ use elastune_api::agent::Exit;
 use elastune_api::worker::Activity;
 use elastune_core::model::group::{Finish, Order, Phase};
 
-use super::{ABANDONED, Next, Session};
+use super::{Next, Session, UNORDERED};
 
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -49,7 +49,7 @@ impl Session {
                 None if self.pending.is_none() => self.link.wait(seen, 5 * GLANCE),
                 None => {}
             }
-            if self.has_state && self.pending.is_none() && since.elapsed() >= ABANDONED {
+            if self.has_state && self.pending.is_none() && since.elapsed() >= UNORDERED {
                 return Next::Exit(match self.go("its group broke and no order came") {
                     Exit::Clean => Exit::Lost { message: "its group broke and no order came to form another".into() },
                     exit => exit,

@@ -2,6 +2,7 @@
 
 use c10d::{Group, Store};
 use elastune_api::agent::{Exit, ReportBody};
+use elastune_api::worker::Activity;
 use elastune_core::model::group::Order;
 
 use super::{Membership, Next, Session};
@@ -19,6 +20,7 @@ impl Session {
         let order = pending.order.clone();
         self.reaper.reap(membership);
         let Some(mut assembled) = pending.take() else { return self.broke(order.generation, "the next group is not there".into()) };
+        self.pulse.set(Activity::InCollective);
         match introduce(assembled.group.as_ref(), self.introduction()) {
             Ok(all) => assembled.introductions = Some(all),
             Err(error) => {

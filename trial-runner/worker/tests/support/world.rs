@@ -226,6 +226,20 @@ impl World {
         steps
     }
 
+    /// No step is missing from the ledgers, and each epoch trained each sample once.
+    pub fn trained_exactly_once(&self) {
+        let mut next = 0;
+        for (number, (step, (_, first, last))) in self.ledger().into_iter().enumerate() {
+            assert_eq!((step, first), (number as u64, next), "a step is missing, or samples are");
+            next = last + 1;
+        }
+        assert!(next > 0);
+    }
+
+    pub fn is_alive(&self, incarnation: Incarnation) -> bool {
+        self.processes.contains_key(&incarnation)
+    }
+
     /// Lets the trial come to its end with a save.
     pub fn save(&mut self) {
         self.want = Want::Save;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use elastune_api::worker::ToAgent;
+use elastune_api::worker::{ToAgent, WorkerConfig};
+use elastune_core::model::ids::Incarnation;
 use tch::Tensor;
 
 use crate::checkpoint::{self, Header};
@@ -46,10 +47,11 @@ pub struct Saver {
 
 impl Saver {
     /// Errors: no thread to be had, or no folder.
-    pub fn start(folder: PathBuf, resumed_from: Option<PathBuf>, layout: Layout, link: Link, pulse: Pulse) -> anyhow::Result<Saver> {
+    pub fn start(config: &WorkerConfig, layout: Layout, link: Link, pulse: Pulse) -> anyhow::Result<Saver> {
+        let (folder, writer, resumed_from) = (config.folder.clone(), config.incarnation, config.checkpoint.clone());
         std::fs::create_dir_all(&folder)?;
         let (queue, snapshots) = sync_channel::<(Snapshot, SyncSender<anyhow::Result<()>>)>(1);
-        let mut shelf = Shelf { folder, best: None, durable: Vec::new(), resumed_from };
+        let mut shelf = Shelf { folder, writer, count: 0, best: None, durable: Vec::new(), resumed_from };
         std::thread::Builder::new().name("saver".into()).spawn(move || {
             for (snapshot, done) in snapshots {
                 let _ = done.send(shelf.save(&snapshot, &layout, &link, &pulse));
@@ -113,6 +115,8 @@ impl Saver {
 /// The files of this process.
 struct Shelf {
     folder: PathBuf,
+    writer: Incarnation,
+    count: u64,
     best: Option<(f64, PathBuf)>,
     /// Oldest first.
     durable: Vec<PathBuf>,
@@ -122,7 +126,9 @@ struct Shelf {
 impl Shelf {
     fn save(&mut self, snapshot: &Snapshot, layout: &Layout, link: &Link, pulse: &Pulse) -> anyhow::Result<()> {
         let step = snapshot.header.counters.step;
-        let path = self.folder.join(format!("checkpoint-{step:010}.safetensors"));
+        self.count += 1;
+        // Sorts by step, and is never written again: the agent may read it at any time.
+        let path = self.folder.join(format!("checkpoint-{step:010}-{}-{}.safetensors", self.writer, self.count));
         let written = checkpoint::write(&path, &snapshot.header, layout, &state::bytes(&snapshot.flat), pulse)?;
         if let Some(loss) = snapshot.loss.filter(|loss| loss.is_finite())
             && self.best.as_ref().is_none_or(|(best, _)| loss < *best)
@@ -130,7 +136,6 @@ impl Shelf {
             self.best = Some((loss, path.clone()));
         }
         if snapshot.durable {
-            self.durable.retain(|kept| *kept != path);
             self.durable.push(path);
             let surplus = self.durable.len().saturating_sub(KEEP_DURABLE);
             self.durable.drain(..surplus);

@@ -25,8 +25,13 @@ fn started(width: u16) -> World {
 }
 
 fn ends(world: &World) -> Vec<&AttemptEnd> {
-    let end = |effect| if let Effect::Ended { end } = effect { Some(end) } else { None };
-    world.effects.iter().filter_map(end).collect()
+    let mut ends = Vec::new();
+    for effect in &world.effects {
+        if let Effect::Ended { end } = effect {
+            ends.push(end);
+        }
+    }
+    ends
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use elastune_api::agent::DesiredWorker;
-use elastune_api::worker::WorkerConfig;
+use elastune_api::worker::{WorkerConfig, environment};
 
 use super::process::Process;
 use super::{checkpoint, logs};
@@ -64,7 +64,6 @@ pub async fn prepare(ground: Ground<'_>, worker: &DesiredWorker, device: &LocalD
 
 /// Starts the process in a group of its own, so that it outlives the agent and dies with all that it started.
 pub fn spawn(config: &Config, trials: &Trials, worker: &DesiredWorker, device: &LocalDevice, argument: &Path) -> Result<(Process, Child)> {
-    let threads = threads(device).to_string();
     let stdout = logs::create(&trials.stdout(worker.trial, worker.incarnation))?;
     let stderr = logs::create(&trials.stderr(worker.trial, worker.incarnation))?;
     let mut child = Command::new(&config.worker)
@@ -72,8 +71,7 @@ pub fn spawn(config: &Config, trials: &Trials, worker: &DesiredWorker, device: &
         .current_dir(trials.folder(worker.trial))
         .env_remove("ELASTUNE_TOKEN")
         .env_remove("ELASTUNE_TOKEN_FILE")
-        .env("OMP_NUM_THREADS", &threads)
-        .env("MKL_NUM_THREADS", &threads)
+        .envs(environment(threads(device)))
         .env("CUDA_VISIBLE_DEVICES", device.gpu_uuid.as_deref().unwrap_or(""))
         .stdin(Stdio::null())
         .stdout(stdout)

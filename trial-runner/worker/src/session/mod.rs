@@ -98,7 +98,7 @@ impl Session {
         pulse: Pulse,
         stop: Arc<AtomicBool>,
     ) -> anyhow::Result<Session> {
-        let saver = Saver::start(config.folder.clone(), config.checkpoint.clone(), trainer.layout.clone(), link.clone(), pulse.clone())?;
+        let saver = Saver::start(&config, trainer.layout.clone(), link.clone(), pulse.clone())?;
         Ok(Session {
             ledger: Ledger::open(&config.folder, config.incarnation, config.trace.as_deref())?,
             socket: Some(Socket::bind(config.listen)?),

@@ -37,25 +37,21 @@ fn build() -> Result<(), String> {
     }
     let cuda = std::env::var_os("CARGO_FEATURE_CUDA").is_some();
 
-    let mut shim = cc::Build::new();
-    shim.cpp(true)
-        .std("c++17")
-        .file("shim/c10d.cpp")
-        .define("USE_DISTRIBUTED", None)
-        .define("USE_C10D_GLOO", None)
-        .flag("-isystem")
-        .flag(include.display().to_string())
-        .flag("-isystem")
-        .flag(include.join("torch/csrc/api/include").display().to_string());
+    let mut includes = vec![include.clone(), include.join("torch/csrc/api/include")];
     if gloo.as_os_str() != "/usr/include" {
-        shim.flag("-isystem").flag(gloo.display().to_string());
+        includes.push(gloo);
     }
+    let mut shim = cc::Build::new();
+    shim.cpp(true).std("c++17").file("shim/c10d.cpp").define("USE_DISTRIBUTED", None).define("USE_C10D_GLOO", None);
     if cuda {
         let home = folder("CUDA_HOME").unwrap_or_else(|| "/usr/local/cuda".into());
-        shim.define("USE_C10D_NCCL", None).include(home.join("include"));
-        if let Some(nccl) = folder("NCCL_HOME") {
-            shim.include(nccl.join("include"));
-        }
+        shim.define("USE_C10D_NCCL", None);
+        includes.extend([home.join("include"), home.join("include/cccl")]);
+        includes.extend(folder("NCCL_HOME").map(|nccl| nccl.join("include")));
+    }
+    for folder in includes {
+        // As system headers: their warnings are not ours.
+        shim.flag("-isystem").flag(folder.display().to_string());
     }
     shim.try_compile("elastune_c10d").map_err(|error| error.to_string())?;
 

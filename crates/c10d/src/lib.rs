@@ -1,6 +1,10 @@
 //! Safe Rust over libtorch's c10d: TCP stores, Gloo and NCCL process groups, the DDP Reducer. Called by `trial-worker`; useful
 //! on its own (see the README).
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 

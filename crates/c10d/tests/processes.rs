@@ -1,5 +1,7 @@
 //! Groups of real processes: what collectives answer, and what happens when a peer dies, stops, never comes or is aborted.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -1,6 +1,8 @@
 //! One rank for this crate's own tests, which start several as processes of their own: `c10d-rank SCENARIO RANK SIZE STORE
 //! PREFIX TIMEOUT_MS`. Prints what it saw, a line each; panics on a wrong result.
 
+#![allow(clippy::unwrap_used)] // a panic is how a wrong result is told
+
 use std::io::BufRead;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

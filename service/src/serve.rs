@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use crate::config::Serve;
 use crate::db::tokens::{self, Kind, Token};
 use crate::error::is_away;
 use crate::http::auth;
+use crate::reconcile::driver;
 use crate::{db, http};
 
 /// Requests under way get this long at shutdown.
@@ -36,10 +37,8 @@ pub async fn serve(config: Serve, stop: CancellationToken) -> anyhow::Result<()>
     let address = listener.local_addr()?;
     let checkpoints = CheckpointStore::folder(&config.checkpoints)?;
     let pool = pool(&config.database.database_url, config.database_connections)?;
-    if stop.run_until_cancelled(prepare(&pool, &config.admin_token_file)).await.transpose()?.is_none() {
-        return Ok(());
-    }
     let app = App::new(pool, checkpoints, stop.clone());
+    let mut work = tokio::spawn(work(app.clone(), config.admin_token_file));
     announce(address, config.port_file.as_deref())?;
     let router = http::router(app.clone());
     let listener = listener.tap_io(|socket| {
@@ -49,8 +48,16 @@ pub async fn serve(config: Serve, stop: CancellationToken) -> anyhow::Result<()>
     let service = axum::ServiceExt::<Request>::into_make_service(router);
     let serving = axum::serve(listener, service).with_graceful_shutdown(stop.clone().cancelled_owned()).into_future();
     let mut serving = std::pin::pin!(serving);
+    let failed = async {
+        match (&mut work).await {
+            Ok(Ok(())) => std::future::pending().await,
+            Ok(Err(error)) => error,
+            Err(panic) => panic.into(),
+        }
+    };
     tokio::select! {
         done = &mut serving => done?,
+        error = failed => return Err(error),
         () = stop.cancelled() => {
             if tokio::time::timeout(GRACE, &mut serving).await.is_err() {
                 tracing::warn!("some requests were cut off at shutdown");
@@ -58,6 +65,15 @@ pub async fn serve(config: Serve, stop: CancellationToken) -> anyhow::Result<()>
         }
     }
     app.pool.close().await;
+    Ok(())
+}
+
+/// Prepares the database once it is there, then runs the reconcilers until the service stops.
+async fn work(app: App, token_file: PathBuf) -> anyhow::Result<()> {
+    let Some(prepared) = app.stop.run_until_cancelled(prepare(&app.pool, &token_file)).await else { return Ok(()) };
+    prepared?;
+    app.set_prepared();
+    driver::spawn(app.pool.clone(), &app.wakes, app.stop.clone()).join_all().await;
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! `PUT` and `GET /checkpoints/{sha256}`: bytes under the hash of their content.
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Json, RequestExt};
 use elastune_api::trial::StoredCheckpoint;
 use futures::StreamExt;
 use utoipa_axum::router::OpenApiRouter;
@@ -46,7 +46,7 @@ pub async fn put(
 ) -> Result<(StatusCode, Json<StoredCheckpoint>)> {
     if let Some(bytes) = app.checkpoints.size_bytes(&name).await.map_err(ApiError::internal)? {
         // Taken off the wire, so that the connection can be used again.
-        let mut rest = request.into_limited_body().into_data_stream();
+        let mut rest = request.into_body().into_data_stream();
         while let Some(Ok(_)) = rest.next().await {}
         return Ok((StatusCode::OK, Json(StoredCheckpoint { sha256: name.as_str().into(), bytes })));
     }

@@ -12,11 +12,13 @@ use super::extract::{NUMBERS_LIMIT_BYTES, read_body};
 use crate::db::{self, idempotency};
 use crate::error::{ApiError, Result};
 
+/// Keys of one kind of caller: whoever may send one is the admin, or a browser that the admin logged in.
+const SCOPE: &str = "admin";
+
 /// The key and what it was sent with.
 #[derive(Debug, Clone)]
 pub struct Key {
     key: String,
-    scope: &'static str,
     request: [u8; 32],
 }
 
@@ -41,7 +43,7 @@ impl<S: Send + Sync, B: FromRequest<S, Rejection = ApiError>> FromRequest<S> for
         hash.update(parts.uri.path());
         hash.update([0]);
         hash.update(&bytes);
-        let key = Key { key, scope: "admin", request: hash.finalize().into() };
+        let key = Key { key, request: hash.finalize().into() };
         let body = B::from_request(Request::from_parts(parts, Body::from(bytes)), state).await?;
         Ok(Keyed { body, key: Some(key) })
     }
@@ -50,9 +52,9 @@ impl<S: Send + Sync, B: FromRequest<S, Rejection = ApiError>> FromRequest<S> for
 /// The answer that was given before under this key, if any. Claims the key in the caller's transaction if not, so that the
 /// work and the claim commit together or not at all.
 pub async fn replay(conn: &mut PgConnection, key: Option<&Key>) -> Result<Option<Response>> {
-    let Some(Key { key, scope, request }) = key else { return Ok(None) };
+    let Some(Key { key, request }) = key else { return Ok(None) };
     let now = db::now(conn).await?;
-    let answer = match idempotency::claim(conn, scope, key, request, now).await {
+    let answer = match idempotency::claim(conn, SCOPE, key, request, now).await {
         Err(db::Error::Conflict { code: code @ "idempotency_key_reused", detail }) => {
             return Err(ApiError::invalid(code, detail, Vec::new()));
         }
@@ -69,8 +71,8 @@ pub async fn replay(conn: &mut PgConnection, key: Option<&Key>) -> Result<Option
 /// Keeps the answer under the key, in the same transaction.
 pub async fn keep(conn: &mut PgConnection, key: Option<&Key>, status: StatusCode, answer: &impl Serialize) -> Result<Response> {
     let body = serde_json::to_string(answer)?;
-    if let Some(Key { key, scope, .. }) = key {
-        idempotency::store(conn, scope, key, &idempotency::Answer { status: status.as_u16(), body: body.clone() }).await?;
+    if let Some(Key { key, .. }) = key {
+        idempotency::store(conn, SCOPE, key, &idempotency::Answer { status: status.as_u16(), body: body.clone() }).await?;
     }
     Ok((status, [(header::CONTENT_TYPE, "application/json")], body).into_response())
 }

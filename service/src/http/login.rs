@@ -47,7 +47,7 @@ pub async fn login(State(app): State<App>, Query(Asked { code }): Query<Asked>, 
     let now = db::now(&mut tx).await?;
     tokens::claim_link(&mut tx, &auth::hash(&code), now).await.map_err(|error| match error {
         db::Error::NotFound { .. } => {
-            auth::unauthorized("this link was used already, or is older than 15 minutes; `elastune login` prints a new one")
+            auth::unauthorized("this link was used already, or is older than 15 minutes; POST /api/v1/login-links makes a new one")
         }
         error => error.into(),
     })?;

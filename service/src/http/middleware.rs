@@ -68,6 +68,16 @@ fn method_label(method: &Method) -> &str {
     }
 }
 
+/// Until the database is prepared, only what needs none is answered.
+pub async fn wait_for_database(State(app): State<App>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if !app.is_prepared() && (path.starts_with("/api/") || path == "/readyz" || path == "/login") {
+        return ApiError::unavailable("the service has not reached its database yet; it keeps trying, so ask again in a moment")
+            .into_response();
+    }
+    next.run(request).await
+}
+
 /// Respells verbs for the router.
 pub async fn respell(mut request: Request, next: Next) -> Response {
     if let Some(uri) = verbs::to_router(request.uri()) {

@@ -45,6 +45,7 @@ pub fn router(app: App) -> Router {
         .merge(SwaggerUi::new("/docs").url("/openapi.json", document))
         .fallback(web::fallback)
         .method_not_allowed_fallback(middleware::method_not_allowed)
+        .layer(from_fn_with_state(app.clone(), middleware::wait_for_database))
         .layer(CatchPanicLayer::custom(middleware::panicked))
         .layer(from_fn_with_state(app.clone(), middleware::observe))
         .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(NotForContentType::const_new("application/octet-stream"))))

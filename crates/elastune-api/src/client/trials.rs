@@ -5,6 +5,7 @@ use futures::{Stream, StreamExt};
 use reqwest::Method;
 
 use super::{Client, ClientError, QUICK, Result, SseStream};
+use crate::study::Page;
 use crate::trial::{
     Checkpoint, CompleteRequest, ExcludeRequest, Explain, HeartbeatRequest, Lease, LogLine, Measurement, ReportRequest, Reported,
     ShouldStop, StoredCheckpoint, Trial, WidthPoint,
@@ -58,7 +59,8 @@ impl Client {
 
     /// Lines with an id above `after`, oldest first; at most `limit` (1,000 at the most).
     pub async fn logs(&self, id: TrialId, after: i64, limit: u32) -> Result<Vec<LogLine>> {
-        self.get_query(&format!("/trials/{id}/logs"), &[("after", after), ("limit", i64::from(limit))]).await
+        let page: Page<LogLine> = self.get_query(&format!("/trials/{id}/logs"), &[("after", after), ("limit", i64::from(limit))]).await?;
+        Ok(page.items)
     }
 
     /// `LogLine`s after `after`, then as they come.

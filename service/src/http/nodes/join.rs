@@ -33,7 +33,7 @@ pub async fn join(
     let now = db::now(&mut conn).await?;
     let expires = now + Span::from_secs(i64::from(ttl_s));
     tokens::insert(&mut conn, &hash, &Token { kind: Kind::Join, node: None, expires: Some(expires) }, now).await?;
-    let command = format!("trial-agent --server {} --join-token {token}", own_address(&headers));
+    let command = format!("trial-agent --service {} --token {token}", own_address(&headers));
     Ok(Json(JoinToken { token, expires, command }))
 }
 

@@ -91,7 +91,9 @@ impl Service {
     async fn with(pool: PgPool, admin: String, folder: tempfile::TempDir) -> Service {
         let stop = CancellationToken::new();
         let checkpoints = CheckpointStore::folder(&folder.path().join("checkpoints")).expect("a store");
-        let router = super::router(App::new(pool.clone(), checkpoints, stop.clone()));
+        let app = App::new(pool.clone(), checkpoints, stop.clone());
+        app.set_prepared();
+        let router = super::router(app);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("an address"));
         let stopped = stop.clone().cancelled_owned();

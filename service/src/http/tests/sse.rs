@@ -64,10 +64,9 @@ async fn logs_are_paged_and_followed() {
         sqlx::query(sql).bind(trial.0).bind(from).bind(to).execute(&service.pool)
     };
     write(0, 9).await.expect("lines");
-    let request = service.ask(Method::GET, &format!("/trials/{trial}/logs?limit=4"));
-    let page: elastune_api::study::Page<LogLine> = service.client.json(request).await.expect("a page");
-    assert_eq!(page.items.iter().map(|line| line.line.as_str()).collect::<Vec<_>>(), ["line 0", "line 1", "line 2", "line 3"]);
-    let after = page.items[3].id;
+    let page = service.client.logs(trial, 0, 4).await.expect("a page");
+    assert_eq!(page.iter().map(|line| line.line.as_str()).collect::<Vec<_>>(), ["line 0", "line 1", "line 2", "line 3"]);
+    let after = page[3].id;
     let mut stream = service.client.follow_logs(trial, after).await.expect("a stream");
     write(10, 11).await.expect("lines");
     let mut seen = Vec::new();

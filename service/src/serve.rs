@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -38,7 +38,6 @@ pub async fn serve(config: Serve, stop: CancellationToken) -> anyhow::Result<()>
     let checkpoints = CheckpointStore::folder(&config.checkpoints)?;
     let pool = pool(&config.database.database_url, config.database_connections)?;
     let app = App::new(pool, checkpoints, stop.clone());
-    let mut work = tokio::spawn(work(app.clone(), config.admin_token_file));
     announce(address, config.port_file.as_deref())?;
     let router = http::router(app.clone());
     let listener = listener.tap_io(|socket| {
@@ -49,10 +48,9 @@ pub async fn serve(config: Serve, stop: CancellationToken) -> anyhow::Result<()>
     let serving = axum::serve(listener, service).with_graceful_shutdown(stop.clone().cancelled_owned()).into_future();
     let mut serving = std::pin::pin!(serving);
     let failed = async {
-        match (&mut work).await {
-            Ok(Ok(())) => std::future::pending().await,
-            Ok(Err(error)) => error,
-            Err(panic) => panic.into(),
+        match work(&app, &config.admin_token_file).await {
+            Ok(()) => std::future::pending().await,
+            Err(error) => error,
         }
     };
     tokio::select! {
@@ -69,8 +67,8 @@ pub async fn serve(config: Serve, stop: CancellationToken) -> anyhow::Result<()>
 }
 
 /// Prepares the database once it is there, then runs the reconcilers until the service stops.
-async fn work(app: App, token_file: PathBuf) -> anyhow::Result<()> {
-    let Some(prepared) = app.stop.run_until_cancelled(prepare(&app.pool, &token_file)).await else { return Ok(()) };
+async fn work(app: &App, token_file: &Path) -> anyhow::Result<()> {
+    let Some(prepared) = app.stop.run_until_cancelled(prepare(&app.pool, token_file)).await else { return Ok(()) };
     prepared?;
     app.set_prepared();
     driver::spawn(app.pool.clone(), &app.wakes, app.stop.clone()).join_all().await;
@@ -157,3 +155,6 @@ fn announce(address: SocketAddr, port_file: Option<&Path>) -> anyhow::Result<()>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

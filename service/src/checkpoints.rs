@@ -1,19 +1,31 @@
-//! The store of checkpoints: bytes under the hash of their content, behind `object_store`. Called by the checkpoint routes.
+//! The store of checkpoints: bytes under the hash of their content. Called by the checkpoint routes.
+//!
+//! Read through `object_store`. Written here, since its `LocalFileSystem` renames without flushing: after a power cut a name could
+//! stand for bytes that never reached the disk.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
+use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
-use object_store::{MultipartUpload, ObjectStore, PutPayload};
 use sha2::{Digest, Sha256};
+use tokio::fs::{self, File};
+use tokio::io::AsyncWriteExt;
+use uuid::Uuid;
 
 /// The largest checkpoint that is taken.
 pub const MAX_CHECKPOINT_BYTES: u64 = 8 << 30;
-const PART_BYTES: usize = 8 << 20;
+/// Bytes gathered before they are written.
+const PART_BYTES: usize = 1 << 20;
+/// Where uploads lie until they are whole.
+const PARTS: &str = "parts";
+/// A part older than this was left by a process that is gone.
+const PART_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Name of a checkpoint: 64 lower-case hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,12 +53,13 @@ pub enum PutError {
     TooLarge,
     #[error("the upload broke off: {0}")]
     Body(String),
-    #[error(transparent)]
-    Store(#[from] object_store::Error),
+    #[error("cannot be written: {0}")]
+    Write(#[from] std::io::Error),
 }
 
 #[derive(Debug, Clone)]
 pub struct CheckpointStore {
+    folder: PathBuf,
     store: Arc<dyn ObjectStore>,
 }
 
@@ -56,9 +69,18 @@ impl CheckpointStore {
     /// # Errors
     /// The folder cannot be made or read.
     pub fn folder(path: &Path) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(path).map_err(|error| anyhow::anyhow!("cannot make the checkpoint folder {}: {error}", path.display()))?;
+        let parts = path.join(PARTS);
+        std::fs::create_dir_all(&parts)
+            .map_err(|error| anyhow::anyhow!("cannot make the checkpoint folder {}: {error}", path.display()))?;
+        for entry in std::fs::read_dir(&parts)?.flatten() {
+            let age = entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+            if age.is_some_and(|age| age > PART_AGE) {
+                // Another replica may have been quicker.
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
         let store = LocalFileSystem::new_with_prefix(path)?;
-        Ok(CheckpointStore { store: Arc::new(store) })
+        Ok(CheckpointStore { folder: path.into(), store: Arc::new(store) })
     }
 
     /// Size of a checkpoint in bytes, if it is there.
@@ -94,26 +116,37 @@ impl CheckpointStore {
         S: Stream<Item = Result<Bytes, E>> + Unpin,
         E: std::fmt::Display,
     {
-        let mut upload = self.store.put_multipart(&name.key()).await?;
-        let outcome = match write(upload.as_mut(), name, body).await {
-            Ok(bytes) => upload.complete().await.map(|_| bytes).map_err(PutError::from),
-            Err(error) => Err(error),
-        };
-        if outcome.is_err() {
-            upload.abort().await.unwrap_or_else(|error| tracing::warn!(cause = %error, "a broken upload's temporary file stays"));
-        }
-        outcome
+        let part = self.folder.join(PARTS).join(format!("{}.part", Uuid::new_v4()));
+        let guard = RemoveOnDrop(&part);
+        let bytes = write(&part, name, body).await?;
+        let folder = self.folder.join(&name.0[..2]);
+        fs::create_dir_all(&folder).await?;
+        fs::rename(&part, folder.join(&name.0)).await?;
+        std::mem::forget(guard);
+        File::open(&folder).await?.sync_all().await?;
+        File::open(&self.folder).await?.sync_all().await?;
+        Ok(bytes)
     }
 }
 
-async fn write<S, E>(upload: &mut dyn MultipartUpload, name: &Sha256Hex, mut body: S) -> Result<u64, PutError>
+/// Also when the client leaves and the upload's future is dropped.
+struct RemoveOnDrop<'a>(&'a Path);
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.0);
+    }
+}
+
+async fn write<S, E>(part: &Path, name: &Sha256Hex, mut body: S) -> Result<u64, PutError>
 where
     S: Stream<Item = Result<Bytes, E>> + Unpin,
     E: std::fmt::Display,
 {
+    let mut file = File::create_new(part).await?;
     let mut hash = Sha256::new();
     let mut bytes = 0u64;
-    let mut part = Vec::new();
+    let mut gathered = Vec::with_capacity(PART_BYTES);
     while let Some(chunk) = body.next().await {
         let chunk = chunk.map_err(|error| PutError::Body(error.to_string()))?;
         bytes += chunk.len() as u64;
@@ -121,16 +154,18 @@ where
             return Err(PutError::TooLarge);
         }
         hash.update(&chunk);
-        part.extend_from_slice(&chunk);
-        if part.len() >= PART_BYTES {
-            upload.put_part(PutPayload::from(std::mem::take(&mut part))).await?;
+        gathered.extend_from_slice(&chunk);
+        if gathered.len() >= PART_BYTES {
+            file.write_all(&gathered).await?;
+            gathered.clear();
         }
     }
     let actual = hex::encode(hash.finalize());
     if actual != name.0 {
         return Err(PutError::Mismatch { actual });
     }
-    upload.put_part(PutPayload::from(part)).await?;
+    file.write_all(&gathered).await?;
+    file.sync_all().await?;
     Ok(bytes)
 }
 
@@ -177,6 +212,10 @@ mod tests {
         assert!(matches!(store.put(&name, chunks(b"that")).await, Err(PutError::Mismatch { .. })));
         let broken = stream::iter([Ok(Bytes::from(vec![1; PART_BYTES + 1])), Err("gone".to_string())]);
         assert!(matches!(store.put(&name, broken).await, Err(PutError::Body(_))));
+        // The client leaves in the middle.
+        let stuck = stream::iter([Ok::<_, String>(Bytes::from(vec![1; PART_BYTES + 1]))]).chain(stream::pending());
+        let left = tokio::time::timeout(std::time::Duration::from_millis(200), store.put(&name, Box::pin(stuck))).await;
+        assert!(left.is_err());
         assert_eq!(store.size_bytes(&name).await.expect("readable"), None);
         assert_eq!(files(folder.path()), 0);
     }

@@ -61,7 +61,7 @@ pub async fn put(
         Err(PutError::Body(error)) => {
             Err(ApiError::bad_request("broken_body", format!("the upload broke off, nothing was stored: {error}")))
         }
-        Err(PutError::Store(error)) => Err(ApiError::internal(error)),
+        Err(error @ PutError::Write(_)) => Err(ApiError::internal(error)),
     }
 }
 

@@ -20,7 +20,7 @@ pub struct StudyView {
     pub active: bool,
     /// Trials that it may still start and has not proposed.
     pub unproposed: u32,
-    /// Live trials only (waiting, starting, running, resizing, stopping), by number.
+    /// Live trials (waiting, starting, running, resizing, stopping) and the paused ones, whose rates `decide` learns from, by number.
     pub trials: Vec<TrialView>,
     /// The rung or batch that a trial belongs to, where early stopping knows it.
     pub groups: BTreeMap<TrialId, GroupId>,

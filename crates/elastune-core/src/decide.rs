@@ -18,6 +18,7 @@ use crate::model::snapshot::Snapshot;
 use crate::perf::StudyRates;
 use crate::place::{Want, place};
 use crate::rng::Seed;
+use crate::sched::fluid::settles_after;
 use crate::sched::{Capacity, Claim, Grant, PolicyConfig, Why, allocate};
 use crate::time::Time;
 use claims::{Candidate, StudyClaims, gather};
@@ -79,13 +80,13 @@ fn share_between(studies: &mut [StudyClaims]) {
         pools.entry(study.kind as u8).or_default().push(at);
     }
     for members in pools.into_values() {
-        // Frozen trials keep what they have whatever the shares; only the rest is divided.
-        let frozen: u32 = members.iter().map(|&at| studies[at].frozen_devices().1).sum();
-        let devices = members.iter().map(|&at| studies[at].devices).max().unwrap_or(0).saturating_sub(frozen);
+        let devices = members.iter().map(|&at| studies[at].devices).max().unwrap_or(0);
         let claims: Vec<Claim> = members.iter().map(|&at| studies[at].claim(at as u64)).collect();
         let grants = allocate(PolicyConfig::MaxMin, &claims, Capacity { devices, claims: u32::MAX });
         for (&at, grant) in members.iter().zip(grants) {
-            studies[at].share = grant.width.ranks() + studies[at].frozen_devices().0;
+            // What it keeps on cordoned nodes is nobody else's loss.
+            let (all, ready) = studies[at].frozen_devices();
+            studies[at].share = grant.width.ranks() + all - ready;
         }
     }
 }
@@ -138,6 +139,6 @@ fn settle_places(studies: &mut [StudyClaims], snapshot: &Snapshot) {
 fn wake_at(studies: &[StudyClaims], now: Time) -> Option<Time> {
     let unsettled = |candidate: &&Candidate| matches!(candidate.grant, Grant { why: Why::Unsettled, .. });
     let candidates = studies.iter().flat_map(|study| study.candidates.iter()).filter(unsettled);
-    let settles = candidates.filter_map(|candidate| candidate.trial?.last_resize).map(|at| at + crate::sched::fluid::SETTLED_AFTER);
+    let settles = candidates.filter_map(|candidate| Some(candidate.trial?.last_resize? + settles_after(candidate.claim.restart_cost)));
     settles.filter(|at| *at > now).min()
 }

@@ -63,10 +63,13 @@ impl Simulation {
         Simulation { now: Time(0), nodes, costs, studies, plan, memory, wake_at: None, seed, outcome }
     }
 
-    /// Until nothing can happen any more.
+    /// Until nothing can happen any more, or the first fault.
     pub fn run(mut self) -> Outcome {
         loop {
             self.settle();
+            if !self.outcome.faults.is_empty() {
+                break;
+            }
             let Some(next) = self.next_event() else { break };
             self.advance(next);
         }
@@ -96,7 +99,7 @@ impl Simulation {
                 changed |= study.propose(self.now, open, &self.costs);
             }
             changed |= self.decide();
-            if !changed {
+            if !changed || !self.outcome.faults.is_empty() {
                 return;
             }
         }

@@ -122,11 +122,10 @@ impl Trial {
                 self.view.state = if started { TrialState::Starting } else { TrialState::Resizing };
             }
         }
-        let resized = !started && !same && !self.slots.is_empty();
-        if resized {
+        if !started && stall > Span::ZERO && !self.slots.is_empty() {
             (self.view.last_resize, self.view.results_since_resize) = (Some(now), 0);
         }
-        resized
+        !started && !same && !self.slots.is_empty()
     }
 
     /// It saves and gives up its slots.

@@ -11,7 +11,7 @@ use crate::model::study::{DeviceKind, EarlyStopping, PolicyName, StudySpec};
 use crate::model::trial::{TrialState, TrialView};
 use crate::model::width::{Width, legal_widths};
 use crate::perf::{SpeedModel, TrialSpeed};
-use crate::sched::fluid::{self, GAIN, SETTLED_AFTER, SETTLED_RESULTS};
+use crate::sched::fluid::{self, GAIN, SETTLED_RESULTS};
 use crate::sched::{Claim, ClaimId, Grant, Standing, UNITS_PER_DEVICE, Why, units};
 use crate::time::{Span, Time};
 
@@ -71,7 +71,7 @@ impl StudyClaims<'_> {
         (all.div_ceil(UNITS_PER_DEVICE), ready.div_ceil(UNITS_PER_DEVICE))
     }
 
-    /// The study against others: what its running trials need at least, and what all could use.
+    /// The study against others: what its running trials need at least (frozen ones keep theirs), and what all could use.
     pub fn claim(&self, number: u64) -> Claim {
         let open = || self.candidates.iter().map(|candidate| &candidate.claim).filter(|claim| !claim.frozen);
         let elastic = self.view.spec.scheduling.policy == PolicyName::Fluid;
@@ -79,8 +79,10 @@ impl StudyClaims<'_> {
         let running: u32 = open().filter(|claim| claim.standing == Standing::Running).map(least).sum();
         let mut wishes: Vec<u32> = open().map(|claim| claim.max.max(claim.min).ranks()).collect();
         wishes.sort_unstable_by_key(|wish| std::cmp::Reverse(*wish));
-        let frozen = self.candidates.len() - wishes.len();
-        let most: u32 = wishes.into_iter().take((self.parallel as usize).saturating_sub(frozen)).sum();
+        let fixed = self.candidates.len() - wishes.len();
+        let most: u32 = wishes.into_iter().take((self.parallel as usize).saturating_sub(fixed)).sum();
+        let frozen_units: u32 = self.candidates.iter().filter(|at| at.claim.frozen).map(|at| at.ready_units).sum();
+        let frozen = frozen_units.div_ceil(UNITS_PER_DEVICE);
         let devices = |count: u32| Width::Devices(count.min(u32::from(u16::MAX)) as u16);
         let scheduling = &self.view.spec.scheduling;
         Claim {
@@ -88,10 +90,10 @@ impl StudyClaims<'_> {
             standing: Standing::Running,
             number,
             speedup: Vec::new(),
-            min: devices(running.div_ceil(UNITS_PER_DEVICE)),
-            max: devices(most),
+            min: devices((frozen_units + running).div_ceil(UNITS_PER_DEVICE)),
+            max: devices(frozen + most),
             remaining_s: 0.0,
-            current: Width::ZERO,
+            current: devices(frozen),
             frozen: false,
             settled: true,
             restart_cost: Span::ZERO,
@@ -260,7 +262,7 @@ impl<'a> Builder<'a> {
             [] => Standing::New,
             _ => Standing::Running,
         };
-        let since_s = trial.last_resize.map(|at| self.now - at);
+        let since = trial.last_resize.map(|at| self.now - at);
         let claim = Claim {
             id: ClaimId::Trial(trial.id),
             standing,
@@ -271,7 +273,8 @@ impl<'a> Builder<'a> {
             speedup: speed.speedup,
             current,
             frozen: switching || cordoned,
-            settled: trial.results_since_resize >= SETTLED_RESULTS || since_s.is_none_or(|since| since >= SETTLED_AFTER),
+            settled: trial.results_since_resize >= SETTLED_RESULTS
+                || since.is_none_or(|since| since >= fluid::settles_after(trial.restart_cost)),
             restart_cost: trial.restart_cost,
             weight: 1.0,
             priority: 0,

@@ -1,5 +1,6 @@
 //! The conformance suite of policies: one line a policy, the same promises for all, on random worlds.
 
+mod lint;
 mod sentences;
 mod world;
 

@@ -31,7 +31,8 @@ pub struct SpeedModel {
 pub struct TrialSpeed {
     /// At width 1.
     pub seconds_per_unit: f64,
-    /// Over the widths asked for: speed relative to width 1; monotone, concave, never above the devices held from 1 up.
+    /// Over the widths asked for: speed relative to width 1; monotone, concave below 1 and from 1 up, never above the devices held
+    /// from 1 up.
     pub speedup: Vec<(Width, f64)>,
     /// Whether this trial itself was measured.
     pub profiled: bool,
@@ -86,7 +87,12 @@ impl SpeedModel {
             let most = if width < Width::ONE { 1.0 } else { width.devices() };
             (width, (at_one - log_seconds(width)).exp().min(most))
         };
-        let speedup = concave(&widths.iter().map(speed).collect::<Vec<_>>());
+        // Optimism about sharing and about widening together would bend the curve up at 1, where it is known to be 1.
+        let points: Vec<(Width, f64)> = widths.iter().map(speed).collect();
+        let (shared, whole) = points.split_at(points.partition_point(|(width, _)| *width < Width::ONE));
+        let mut speedup = concave(&[shared, &[(Width::ONE, 1.0)]].concat());
+        speedup.pop();
+        speedup.extend(concave(whole));
         TrialSpeed { seconds_per_unit: at_one.exp(), speedup, profiled: !rates.is_empty() }
     }
 

@@ -3,6 +3,8 @@
 
 mod fit;
 mod hull;
+#[cfg(test)]
+mod tests;
 
 pub use fit::{SpeedModel, TrialSpeed};
 

@@ -16,10 +16,16 @@ use split::{Levels, split};
 pub const GAIN: f64 = 1.1;
 /// A resize that only saves time waits for this many results after the last one ...
 pub const SETTLED_RESULTS: u32 = 5;
-/// ... or for this long, whichever comes first.
-pub const SETTLED_AFTER: Span = Span::from_secs(5);
+/// ... or until this long, and this many times what a resize costs (so that a trial trains most of the time), have passed.
+const SETTLED_AFTER: Span = Span::from_secs(5);
+const SETTLED_COSTS: i64 = 5;
 /// A device is shared only where that does at least this many times the work of one trial alone.
 const SHARING_GAIN: f64 = 1.05;
+
+/// How long after a resize a trial may be resized again only to save time.
+pub fn settles_after(restart_cost: Span) -> Span {
+    SETTLED_AFTER.max(Span(restart_cost.0.saturating_mul(SETTLED_COSTS)))
+}
 
 /// One study's claims. Running ones keep at least their least width as long as the capacity covers that.
 pub(super) fn allocate(claims: &[Claim], capacity: Capacity) -> Allocation {

@@ -6,6 +6,7 @@ use crate::model::width::Width;
 
 /// Whole devices. A study keeps what its running trials need at their least (`min`), save that a study of its priority which
 /// would get nothing takes a device from the one that holds most for its weight; higher priorities take all they can use.
+/// `current` is what it cannot give up (trials in mid-switch): it may exceed the capacity.
 /// Handing out one device at a time keeps it monotone: with more capacity no study gets less.
 pub(super) fn allocate(claims: &[Claim], capacity: Capacity) -> Allocation {
     let mut got = vec![0u32; claims.len()];
@@ -24,13 +25,14 @@ pub(super) fn allocate(claims: &[Claim], capacity: Capacity) -> Allocation {
 fn fill(claims: &[Claim], class: &[usize], devices: u32, got: &mut [u32]) {
     let demand = |i: usize| claims[i].max.ranks();
     let weight = |i: usize| if claims[i].weight.is_finite() && claims[i].weight > 0.0 { claims[i].weight } else { 1e-9 };
+    let fixed = |i: usize| claims[i].current.ranks();
     for &i in class {
         got[i] = claims[i].min.ranks().max(1).min(demand(i));
     }
     let mut total: u32 = class.iter().map(|&i| got[i]).sum();
     while total > devices {
         // The one that holds most for its weight gives up one; a study's last device goes only when nobody has two.
-        let loser = class.iter().copied().filter(|&i| got[i] > 0).max_by(|&a, &b| {
+        let loser = class.iter().copied().filter(|&i| got[i] > fixed(i)).max_by(|&a, &b| {
             let key = |i: usize| (got[i] > 1, f64::from(got[i]) / weight(i));
             key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)).then(claims[a].number.cmp(&claims[b].number))
         });

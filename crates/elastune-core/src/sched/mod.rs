@@ -4,6 +4,8 @@
 pub mod fifo;
 pub mod fluid;
 pub mod max_min;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +54,7 @@ pub struct Claim {
     pub standing: Standing,
     /// Breaks ties: a trial's number, a study's place by age.
     pub number: u64,
-    /// Legal widths, ascending, and the speed at each relative to width 1: monotone and concave through the origin.
+    /// Legal widths, ascending, and the speed at each relative to width 1: monotone, concave below 1 and from 1 up.
     /// Empty for a study.
     pub speedup: Vec<(Width, f64)>,
     /// Least useful width (for a study: what its running trials need at their least).
@@ -60,11 +62,11 @@ pub struct Claim {
     pub max: Width,
     /// Device-seconds at width 1 until it halts.
     pub remaining_s: f64,
-    /// By the current plan; zero if nothing.
+    /// By the current plan; zero if nothing. For a study: what it cannot give up now.
     pub current: Width,
     /// Must keep `current`: in mid-switch, or holding for a verdict.
     pub frozen: bool,
-    /// Long enough since its last resize (`fluid::SETTLED_RESULTS`, `fluid::SETTLED_AFTER`) for another that only saves time.
+    /// Long enough since its last resize (`fluid::SETTLED_RESULTS`, `fluid::settles_after`) for another that only saves time.
     pub settled: bool,
     /// Training time that a change of its ranks costs.
     pub restart_cost: Span,

@@ -130,6 +130,7 @@ create table groups (
     accounted_ms bigint not null,
     wake_at_ms bigint
 );
+create index groups_study on groups (study);
 create index groups_nodes on groups using gin (nodes);
 create index groups_wake on groups (wake_at_ms) where wake_at_ms is not null;
 

@@ -107,6 +107,26 @@ impl CheckpointStore {
         }
     }
 
+    /// Deletes bytes; those that are gone already are no error.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn delete(&self, name: &Sha256Hex) -> object_store::Result<()> {
+        match self.store.delete(&name.key()).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Names of the checkpoints that were written before `unix_s`.
+    pub fn written_before(&self, unix_s: i64) -> BoxStream<'static, object_store::Result<Sha256Hex>> {
+        let old = move |meta: object_store::ObjectMeta| {
+            let name = meta.location.filename().and_then(Sha256Hex::parse)?;
+            (meta.last_modified.timestamp() < unix_s).then_some(Ok(name))
+        };
+        self.store.list(None).filter_map(move |listed| std::future::ready(listed.map_or_else(|error| Some(Err(error)), old))).boxed()
+    }
+
     /// Writes bytes under their hash; they appear whole or not at all. Returns how many.
     ///
     /// # Errors

@@ -71,7 +71,9 @@ async fn work(app: &App, token_file: &Path) -> anyhow::Result<()> {
     let Some(prepared) = app.stop.run_until_cancelled(prepare(&app.pool, token_file)).await else { return Ok(()) };
     prepared?;
     app.set_prepared();
-    driver::spawn(app.pool.clone(), &app.wakes, app.stop.clone()).join_all().await;
+    let mut loops = driver::spawn(app.pool.clone(), &app.wakes, app.stop.clone());
+    loops.spawn(driver::sweep_checkpoints(app.pool.clone(), app.checkpoints.clone(), app.stop.clone()));
+    loops.join_all().await;
     Ok(())
 }
 

@@ -1,11 +1,12 @@
 //! Checkpoints that lie in the store, by trial. Called by `reconcile::ingest` and `http`.
 
 use elastune_api::trial::Checkpoint;
-use elastune_core::model::ids::TrialId;
+use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::model::trial::CheckpointRef;
 use elastune_core::time::Time;
 use sqlx::PgConnection;
 
+use super::studies::Study;
 use super::{Result, unsigned};
 
 /// Whether it is new.
@@ -47,27 +48,43 @@ pub async fn list(conn: &mut PgConnection, trial: TrialId, limit: i64) -> Result
         .collect())
 }
 
-/// Whether any trial still refers to these bytes.
-pub async fn is_referenced(conn: &mut PgConnection, sha256: &str) -> Result<bool> {
-    Ok(sqlx::query_scalar!(r#"select exists (select from checkpoints where sha256 = $1) as "is!""#, sha256).fetch_one(conn).await?)
+/// Studies in which some trial has more checkpoints than are kept.
+pub async fn studies_with_surplus(conn: &mut PgConnection) -> Result<Vec<StudyId>> {
+    let rows = sqlx::query_scalar!(
+        "select distinct t.study from trials t
+         where t.id in (select trial from checkpoints group by trial having count(*) > 2) order by t.study"
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(StudyId).collect())
 }
 
-/// Forgets the rows of `trial` that lie before `keep_from` (a step), except the one at `best`; gives the contents that nobody
-/// refers to any more.
-pub async fn prune(conn: &mut PgConnection, trial: TrialId, keep_from: u64, best: Option<f64>) -> Result<Vec<String>> {
-    let gone = sqlx::query_scalar!(
-        "delete from checkpoints where trial = $1 and step < $2 and ($3::float8 is null or resource <> $3) returning sha256",
-        trial.0,
-        keep_from as i64,
-        best
+/// Keeps each trial's newest checkpoint, the one of its best measurement and the one that its processes started from. Gives the
+/// contents that nobody refers to any more. A checkpoint that an attempt redoes lies after the newest, so none comes back.
+pub async fn prune(conn: &mut PgConnection, study: &Study) -> Result<Vec<String>> {
+    let Some(metric) = study.spec.metrics.first() else { return Ok(Vec::new()) };
+    let mut gone = sqlx::query_scalar!(
+        "delete from checkpoints c using trials t
+         where t.id = c.trial and t.study = $1 and c.step < (t.checkpoint->>'step')::bigint
+           and c.resource is distinct from (
+               select m.step from measurements m where m.trial = t.id and json_typeof(m.metrics->$2) = 'number'
+               order by $3::float8 * (m.metrics->>$2)::float8, m.step limit 1)
+           and not exists (select from groups g where g.trial = t.id and g.checkpoint->>'sha256' = c.sha256)
+         returning c.sha256",
+        study.id.0,
+        metric.name,
+        metric.goal.loss(1.0)
     )
     .fetch_all(&mut *conn)
     .await?;
-    let mut unreferenced = Vec::new();
-    for sha256 in gone {
-        if !is_referenced(conn, &sha256).await? {
-            unreferenced.push(sha256);
-        }
-    }
-    Ok(unreferenced)
+    gone.sort();
+    gone.dedup();
+    unknown(conn, gone).await
+}
+
+/// Those of `names` to which no trial refers.
+pub async fn unknown(conn: &mut PgConnection, mut names: Vec<String>) -> Result<Vec<String>> {
+    let known = sqlx::query_scalar!("select distinct sha256 from checkpoints where sha256 = any($1)", &names).fetch_all(conn).await?;
+    names.retain(|name| !known.contains(name));
+    Ok(names)
 }

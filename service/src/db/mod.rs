@@ -18,6 +18,8 @@ pub mod notify;
 pub mod plans;
 pub mod proposals;
 pub mod studies;
+#[cfg(test)]
+mod tests;
 pub mod tokens;
 pub mod totals;
 pub mod trials;

@@ -72,7 +72,9 @@ macro_rules! select {
         sqlx::query_as!(
             Row,
             r#"select id, spec as "spec: Json<StudySpec>", seed, state, ending, reason, archived, created_ms, ended_ms, next_number,
-               event_seq, device_seconds from studies "# + $rest
+               event_seq, device_seconds + coalesce((select
+                   sum(g.width * greatest(0, extract(epoch from clock_timestamp())::float8 - g.accounted_ms::float8 / 1000))
+                   from groups g where g.study = studies.id), 0) as "device_seconds!" from studies "# + $rest
             $(, $argument)*
         )
     };

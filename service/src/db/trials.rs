@@ -49,6 +49,7 @@ pub struct Trial {
     pub created: Time,
     pub started: Option<Time>,
     pub ended: Option<Time>,
+    /// Up to now.
     pub device_seconds: f64,
     /// Of its carry-out row; zero without one.
     pub width: Width,
@@ -176,7 +177,8 @@ macro_rules! select {
                t.metrics as "metrics: Json<BTreeMap<String, MetricValue>>", t.value, t.value_resource, t.measured,
                t.checkpoint as "checkpoint: Json<CheckpointRef>", t.excluded, t.alone, t.peak_bytes, t.last_resize_ms,
                t.results_since_resize, t.lease, t.lease_holder, t.lease_expires_ms, t.created_ms, t.started_ms, t.ended_ms,
-               t.device_seconds, coalesce(g.width, 0) as "width!" from trials t left join groups g on g.trial = t.id "# + $rest
+               t.device_seconds + coalesce(g.width * greatest(0, extract(epoch from clock_timestamp())::float8 - g.accounted_ms::float8 / 1000), 0)
+               as "device_seconds!", coalesce(g.width, 0) as "width!" from trials t left join groups g on g.trial = t.id "# + $rest
             $(, $argument)*
         )
     };

@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{decide, judge, lifecycle, propose, retention, watch};
+use crate::checkpoints::CheckpointStore;
 use crate::db::notify::{self, Wake, Wakes};
 use crate::db::{Error, Result, studies};
 
@@ -137,6 +138,20 @@ async fn decide_loop(pool: PgPool, mut wakes: Receiver<Wake>) {
 fn until_time(wake_at: Option<Time>, now: Time) -> Duration {
     let ms = wake_at.map_or(i64::MAX, |at| (at - now).0.max(1));
     TICK.min(Duration::from_millis(ms as u64))
+}
+
+/// Deletes checkpoints that nothing needs any more, now and then, until `stop`.
+pub async fn sweep_checkpoints(pool: PgPool, store: CheckpointStore, stop: CancellationToken) {
+    let sweeping = async {
+        loop {
+            sleep(SWEEP).await;
+            let done = async { retention::sweep_checkpoints(&mut *pool.acquire().await?, &store).await };
+            if let Err(error) = done.await {
+                tracing::warn!(cause = format!("{error:#}"), "sweeping checkpoints failed; trying again");
+            }
+        }
+    };
+    until(stop, sweeping).await;
 }
 
 async fn watch_loop(pool: PgPool) {

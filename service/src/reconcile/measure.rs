@@ -58,6 +58,7 @@ pub fn check(measurement: &Measurement) -> std::result::Result<(), String> {
 pub fn complete(change: &mut Change, subject: &mut Subject) {
     let metric = change.study.spec.metrics.first().map(|metric| metric.name.clone()).unwrap_or_default();
     if subject.trial.value.is_some() {
+        subject.trial.message = None;
         subject.enter(change, TrialState::Completed, None);
     } else {
         subject.trial.message = Some(match subject.trial.metrics.get(&metric) {

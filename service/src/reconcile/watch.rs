@@ -2,14 +2,14 @@
 //! driver about once a second, in every replica.
 
 use elastune_core::elastic::Fact;
-use elastune_core::model::ids::{NodeId, StudyId, TrialId};
+use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::time::{Span, Time};
 use sqlx::{Connection, PgConnection};
 
 use super::carry_out::{Placements, steer};
 use super::change::{Change, Subject};
 use super::outside;
-use crate::db::{Error, Result, cluster, groups, nodes, tokens, trials};
+use crate::db::{Error, Result, cluster, groups, nodes, trials};
 
 /// How often agents and outside workers show that they live.
 pub const HEARTBEAT: Span = Span::from_secs(10);
@@ -88,17 +88,4 @@ fn gone_is_fine<T>(result: Result<T>) -> Result<Option<T>> {
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Processes of a node are gone from its groups once it is removed.
-pub async fn remove_node(conn: &mut PgConnection, node: NodeId) -> Result<()> {
-    use elastune_core::model::cluster::NodeState::{Cordoned, Draining, Lost, Ready, Removed};
-    let mut tx = conn.begin().await?;
-    let done = async {
-        nodes::mark_state(&mut tx, node, &[Ready, Cordoned, Draining, Lost], Removed).await?;
-        tokens::delete_of_node(&mut tx, node).await
-    }
-    .await;
-    crate::db::end(tx, done).await?;
-    drop_lost_processes(conn).await
 }

@@ -119,7 +119,8 @@ async fn a_removed_node_may_not_come_back() {
         agent.step(&mut *world.conn().await).await;
     }
     let mut conn = world.conn().await;
-    watch::remove_node(&mut conn, agent.node).await.expect("it is removed");
+    nodes::mark_state(&mut conn, agent.node, &[NodeState::Ready], NodeState::Removed).await.expect("it is removed");
+    watch::look(&mut conn).await.expect("a look");
     let now = crate::db::now(&mut conn).await.expect("the time");
     assert!(nodes::mark_seen(&mut conn, agent.node, now).await.is_err());
     let trial = &world.trials(study).await[0];

@@ -7,6 +7,7 @@ mod fences;
 mod flow;
 mod lost;
 mod outside;
+mod retention;
 
 use elastune_core::model::cluster::Device;
 use elastune_core::model::event::Event;

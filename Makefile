@@ -43,7 +43,7 @@ bench-sim: setup ## Figures of the simulator: fluid against fifo, the time of a 
 	cargo run --locked --quiet -p bench --bin sim
 
 bench-resize: build ## The pause of a resize, against torchrun elastic
-	cargo run --locked --quiet -p bench --bin resize
+	$(BIN)/resize
 
 fmt: ## Format everything
 	cargo fmt --all

@@ -226,6 +226,8 @@ fn files_stay_short() {
     let found = files(&root, &["rs", "ts", "tsx", "svelte", "css", "py", "sql", "cc", "cpp", "h"])
         .into_iter()
         .filter(|p| !is_test_file(p.strip_prefix(&root).unwrap_or(p)))
+        // Generated from the OpenAPI document.
+        .filter(|p| !p.ends_with("web/src/api/schema.ts"))
         .map(|p| (fs::read_to_string(&p).expect("sources are UTF-8").lines().count(), p))
         .filter(|(lines, _)| *lines > MAX_LINES)
         .map(|(lines, p)| format!("{} has {lines}", p.strip_prefix(&root).unwrap_or(&p).display()))

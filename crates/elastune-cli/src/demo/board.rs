@@ -7,6 +7,9 @@ use elastune_core::model::ids::StudyId;
 
 use anyhow::Result;
 
+/// Part of a trial's epochs after which it is too late to wait for it to be wide.
+const NEARLY: f64 = 0.6;
+
 #[derive(Debug)]
 pub struct Board {
     pub studies: Vec<Shown>,
@@ -31,14 +34,10 @@ impl Board {
 }
 
 impl Shown {
-    /// Everything was proposed and a single trial is live.
-    pub fn one_left(&self) -> bool {
+    /// Everything was proposed, a single trial is live, and most of it is done.
+    pub fn nearly_done(&self) -> bool {
         let counts = &self.study.counts;
-        counts.total() >= self.study.max_trials && counts.live() <= 1
-    }
-
-    pub fn finished(&self) -> u32 {
-        let counts = &self.study.counts;
-        counts.completed + counts.pruned + counts.failed + counts.cancelled
+        let mut live = self.trials.iter().filter(|t| t.state.is_live());
+        counts.total() >= self.study.max_trials && counts.live() <= 1 && live.all(|t| t.done > NEARLY * t.max_resource)
     }
 }

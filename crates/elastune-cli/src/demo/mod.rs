@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use elastune_api::study::Study;
+use elastune_api::trial::Trial;
 use elastune_core::model::ids::TrialId;
 use elastune_core::model::study::StudyState;
 use elastune_core::model::trial::TrialState;
@@ -71,7 +72,7 @@ async fn show(stack: &Stack, begun: Instant, report_file: Option<&Path>) -> Resu
         let board = Board::read(client, &studies).await?;
         view.draw(&board, begun.elapsed());
         let first = &board.studies[0];
-        if second.is_none() && (grown.for_long(first) || first.one_left() || first.study.state.is_final()) {
+        if second.is_none() && (grown.for_long(first) || first.nearly_done() || first.study.state.is_final()) {
             second = Some(client.create_study(SECOND, None).await.context("the service refused the demo's second study")?);
         } else if board.studies.iter().all(|s| s.study.state.is_final()) {
             break board;
@@ -93,13 +94,14 @@ async fn show(stack: &Stack, begun: Instant, report_file: Option<&Path>) -> Resu
     }
 }
 
-/// Since when each trial has held two devices or more.
+/// Since when each trial of the last rung has held two devices or more. (An earlier rung is too short to give some back and get
+/// it again.)
 #[derive(Debug, Default)]
 struct Grown(BTreeMap<TrialId, Instant>);
 
 impl Grown {
     fn for_long(&mut self, study: &board::Shown) -> bool {
-        let wide = |t: &&elastune_api::trial::Trial| t.state == TrialState::Running && t.width.ranks() >= 2;
+        let wide = |t: &&Trial| t.state == TrialState::Running && t.width.ranks() >= 2 && t.run_until >= t.max_resource;
         let wide: Vec<TrialId> = study.trials.iter().filter(wide).map(|t| t.id).collect();
         self.0.retain(|id, _| wide.contains(id));
         for id in wide {

@@ -90,17 +90,22 @@ fn bar(template: &str) -> ProgressBar {
     ProgressBar::new(LENGTH).with_style(style)
 }
 
+/// As in `fashion after 40s: 2 running, 3 paused, 11 to come; best 0.8569 (trial 0)`.
 fn head(shown: &Shown, elapsed: Duration) -> String {
-    let study = &shown.study;
-    let best = study.best.as_ref().map_or_else(String::new, |best| format!(", best {} (trial {})", number(best.value), best.number));
-    format!(
-        "{} is {} after {}: {} of {} trials done{best}",
-        study.name,
-        word(&study.state),
-        span(elapsed.as_secs_f64()),
-        shown.finished(),
-        study.max_trials
-    )
+    let (study, counts) = (&shown.study, &shown.study.counts);
+    let parts = [
+        (counts.starting + counts.running + counts.resizing + counts.stopping, "running"),
+        (counts.waiting, "waiting"),
+        (counts.paused, "paused"),
+        (counts.completed, "completed"),
+        (counts.pruned, "pruned"),
+        (counts.failed, "failed"),
+        (counts.cancelled, "cancelled"),
+        (if study.state.is_final() { 0 } else { study.max_trials.saturating_sub(counts.total()) }, "to come"),
+    ];
+    let parts: Vec<_> = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let best = study.best.as_ref().map_or_else(String::new, |best| format!("; best {} (trial {})", number(best.value), best.number));
+    format!("{} after {}: {}{best}", study.name, span(elapsed.as_secs_f64()), parts.join(", "))
 }
 
 /// Done, of all that a completed trial does: 0 to 1.

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use e2e::{World, program, studies};
+use e2e::{World, program, seconds, studies, until};
 
 fn elastune(arguments: &[&str]) -> Output {
     let mut command = Command::new(program("elastune"));
@@ -102,6 +102,9 @@ async fn studies_are_created_listed_changed_and_removed() {
     assert!(said(&stranger).contains("--token-file"), "{}", said(&stranger));
 
     assert_eq!(call(&["study", "rm", "mine"]).status.code(), Some(2), "removing asks for --yes");
+    assert_eq!(call(&["study", "rm", "mine", "--yes"]).status.code(), Some(1), "a study that goes on is not removed");
+    json(&["study", "stop", "mine"]);
+    until("it has stopped", seconds(30), async || (json(&["study", "show", "mine"])["state"] == "completed").then_some(())).await;
     assert!(call(&["study", "rm", "mine", "--yes"]).status.success());
     assert_eq!(json(&["study", "ls"]).as_array().map(Vec::len), Some(0));
 }

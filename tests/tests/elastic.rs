@@ -1,4 +1,4 @@
-//! Trials across nodes, joiners that dawdle, and results that do not know of any of it.
+//! Joiners that dawdle: training does not wait for them.
 
 use e2e::agent::Node;
 use e2e::{World, program, seconds, studies, until};
@@ -18,31 +18,6 @@ fn dawdling(world: &World, nth: u32, sleep_s: u32) -> std::path::PathBuf {
     std::fs::write(&path, script).expect("it can be written");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
     path
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_trial_grows_across_two_nodes_and_measures_what_it_would_on_one() {
-    let document = studies::plain("across", "sobol", 1, 120, 4);
-    let mut across = World::new(1024).await;
-    across.join(Node::new("one", 2)).await;
-    across.join(Node { address: "127.0.0.2".into(), ..Node::new("two", 2) }).await;
-    let study = across.create(&document).await;
-    until("it is on all four slots", seconds(120), async || {
-        across.trials(study.id).await.iter().any(|t| t.width == Width::Devices(4)).then_some(())
-    })
-    .await;
-    let nodes: std::collections::BTreeSet<_> =
-        across.client().cluster().await.expect("the cluster is shown").occupants.into_iter().map(|o| o.node).collect();
-    assert_eq!(nodes.len(), 2);
-    across.completed(study.id, 300).await;
-    let got = across.client().export_text(study.id, "json").await.expect("it is exported");
-    drop(across);
-
-    let calm = World::with_node(1024, 1).await;
-    let study = calm.create(&document).await;
-    calm.completed(study.id, 300).await;
-    let expected = calm.client().export_text(study.id, "json").await.expect("it is exported");
-    assert_eq!(got, expected, "width showed in the results");
 }
 
 #[tokio::test(flavor = "multi_thread")]

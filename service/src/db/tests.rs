@@ -44,7 +44,7 @@ async fn a_study_and_its_trials_read_back_as_they_were_written() {
         ("float".to_string(), ParamValue::Float(1.0)),
         ("large".to_string(), ParamValue::Float(1e21)),
         ("tiny".to_string(), ParamValue::Float(5e-324)),
-        ("text".to_string(), ParamValue::Text("\u{0}\"ü".into())),
+        ("text".to_string(), ParamValue::Text("\u{1}\"ü".into())),
     ]
     .into();
     let id = TrialId(Uuid::now_v7());

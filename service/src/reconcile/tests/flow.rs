@@ -44,12 +44,16 @@ async fn a_lone_trial_grows_and_shrinks_again_for_another_study() {
     let mut spec = document(1, json!({}));
     spec.workload.as_mut().expect("it has one").epochs = Some(60);
     let first = world.study(&spec).await;
-    for _ in 0..12 {
+    let mut wide = 0;
+    for _ in 0..40 {
         world.reconcile(first).await;
         agent.step(&mut *world.conn().await).await;
+        wide = world.trials(first).await[0].width.ranks();
+        if wide == 4 {
+            break;
+        }
     }
-    let wide = world.trials(first).await[0].width.ranks();
-    assert!(wide > 1, "it has the cluster for itself, yet runs at width {wide}");
+    assert_eq!(wide, 4, "it has the cluster for itself");
 
     let second = world.study(&document(4, json!({}))).await;
     for _ in 0..200 {

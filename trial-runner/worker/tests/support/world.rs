@@ -181,16 +181,27 @@ impl World {
 
     /// Trains an epoch or two more, to a milestone, and ends with a save.
     pub fn conclude(&mut self, devices: impl IntoIterator<Item = u16>) {
-        let before = self.milestones.len();
-        self.run(devices, self.measured.len() as f64 + 2.0);
-        self.until("the milestone", |world| world.milestones.len() > before);
+        let devices: Vec<u16> = devices.into_iter().collect();
+        // Reports may lag behind the ranks: asked to halt where they have already been, they halt within an epoch and go on.
+        for _ in 0..5 {
+            let before = self.milestones.len();
+            self.run(devices.iter().copied(), self.measured.len() as f64 + 2.0);
+            self.until("the milestone", |world| world.milestones.len() > before);
+            if self.saved.keys().any(|step| step.is_multiple_of(self.steps_per_epoch())) {
+                break;
+            }
+        }
         self.save();
+    }
+
+    fn steps_per_epoch(&self) -> u64 {
+        (super::data::TRAIN as u64).div_ceil(u64::from(self.trial.batch_size))
     }
 
     /// Every saved state and measured epoch must equal those of a calm run at width 1.
     pub fn equals_a_calm_run(&self) {
         let trial = Trial { checkpoint: None, ..self.trial.clone() };
-        let per_epoch = (super::data::TRAIN as u64).div_ceil(u64::from(trial.batch_size));
+        let per_epoch = self.steps_per_epoch();
         let mut calm = World::new(trial);
         // A save at a request lies within an epoch, where the calm run doesn't halt.
         let at_milestones: Vec<u64> = self.saved.keys().copied().filter(|step| step.is_multiple_of(per_epoch)).collect();

@@ -79,6 +79,13 @@ async fn many_workers_and_two_replicas_double_nothing() {
     }
     let trained: usize = workers.join_all().await.into_iter().sum();
     assert!(trained >= 60);
+    // The workers know that nothing comes any more a moment before the study's end is written.
+    let ended = async {
+        while world.state(study).await != StudyState::Completed {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), ended).await.expect("the study completes");
     stop.cancel();
     for replica in replicas {
         replica.join_all().await;

@@ -43,6 +43,7 @@ impl Controller {
                 if self.group.target != *slots {
                     self.group.target = slots.clone();
                     self.group.failures = 0;
+                    self.take_parts();
                 }
             }
         }
@@ -63,6 +64,17 @@ impl Controller {
             self.order();
         }
         self.advance();
+    }
+
+    /// Another part of the device that a rank is on is a matter of accounts: its process runs on as it is.
+    fn take_parts(&mut self) {
+        let next = self.group.next.iter_mut().flat_map(|next| &mut next.members);
+        for member in self.group.members.iter_mut().chain(next) {
+            let here = |slot: &&Slot| (slot.node, slot.device) == (member.slot.node, member.slot.device);
+            if let Some(slot) = self.group.target.iter().find(here) {
+                member.slot = *slot;
+            }
+        }
     }
 
     /// A new order towards the target, if the membership differs from it.

@@ -335,6 +335,15 @@ fn stable(width: u16) -> Group {
 }
 
 #[test]
+fn another_part_of_the_same_device_asks_for_no_order() {
+    let half = Slot { parts: 2, ..slot(0) };
+    let step = carry_out(attempt(), Some(stable(1)), &run(&[half]), &[], Time(0));
+    let group = step.group.expect("it runs on");
+    assert_eq!((&group.next, group.width(), group.members.len()), (&None, Width::Fraction(2), 1));
+    assert_eq!(step.effects, []);
+}
+
+#[test]
 fn a_late_joiner_is_dropped_and_the_old_ranks_keep_their_group() {
     let group = stable(1);
     let want = run(&[slot(0), slot(1)]);

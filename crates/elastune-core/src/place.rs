@@ -4,6 +4,8 @@
 //! whole nodes, at most one such trial a node. Parts of a device are shared within a study only and never span devices.
 
 mod book;
+#[cfg(test)]
+mod tests;
 
 use crate::model::cluster::{NodeView, Slot};
 use crate::model::study::DeviceKind;

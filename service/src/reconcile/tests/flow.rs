@@ -40,7 +40,7 @@ async fn a_study_trains_every_trial_to_the_end() {
 #[tokio::test]
 async fn a_lone_trial_grows_and_shrinks_again_for_another_study() {
     let world = World::new().await;
-    let mut agent = world.node(4).await;
+    let mut agent = world.node(2).await;
     let mut spec = document(1, json!({}));
     spec.workload.as_mut().expect("it has one").epochs = Some(60);
     let first = world.study(&spec).await;
@@ -49,11 +49,11 @@ async fn a_lone_trial_grows_and_shrinks_again_for_another_study() {
         world.reconcile(first).await;
         agent.step(&mut *world.conn().await).await;
         wide = world.trials(first).await.first().map_or(0, |trial| trial.width.ranks());
-        if wide == 4 {
+        if wide == 2 {
             break;
         }
     }
-    assert_eq!(wide, 4, "it has the cluster for itself");
+    assert_eq!(wide, 2, "it has the cluster for itself");
 
     let second = world.study(&document(4, json!({}))).await;
     for _ in 0..200 {

@@ -196,6 +196,22 @@ fn layers_keep_to_themselves() {
     assert_none("service/src/db must not name `axum`: storage knows no HTTP", offences("service/src/db", |l| names_word(l, "axum")));
 }
 
+/// Shared crates with the features that a build of the workspace gives them; `edges` as `cargo tree` names them.
+fn features(edges: &str) -> BTreeSet<String> {
+    let asked = ["tree", "--offline", "--locked", "--workspace", "--prefix", "none", "-f", "{p} {f}", "-e", edges];
+    let tree = std::process::Command::new("cargo").args(asked).current_dir(root()).output().expect("cargo is on the PATH");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    String::from_utf8_lossy(&tree.stdout).lines().map(|l| l.trim_end_matches(" (*)").trim().to_string()).collect()
+}
+
+#[test]
+fn programs_and_tests_share_one_build_of_every_crate() {
+    let (programs, tests) = (features("normal,build"), features("normal,build,dev"));
+    assert!(programs.iter().any(|l| l.starts_with("tokio ")), "the walk over the tree finds what is there");
+    let twice = programs.difference(&tests).cloned().collect();
+    assert_none("tests give these other features, so `cargo test` builds them anew: name the features in tests/Cargo.toml", twice);
+}
+
 #[test]
 fn no_crate_shadows_rusts_own() {
     let found = metadata()

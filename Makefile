@@ -12,7 +12,7 @@ export LIBTORCH ?= $(CACHE)/libtorch-2.11.0-cpu
 export SQLX_OFFLINE ?= true
 BIN := $(CARGO_TARGET_DIR)/debug
 
-.PHONY: help setup web build lint test demo fmt openapi sqlx clean $(addprefix bench-,resize sim)
+.PHONY: help setup web build lint test demo fmt openapi sqlx clean $(addprefix bench-,resize sim brain)
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,7 +40,10 @@ demo: build ## Train a small study here, in under four minutes
 	$(BIN)/elastune demo --report target/demo/report.json
 
 bench-sim: setup ## Figures of the simulator: fluid against fifo, the time of a decision
-	cargo run --locked --quiet -p bench --bin sim
+	cargo run --locked --quiet -p bench-brain --bin sim
+
+bench-brain: setup ## Figures of the policies on simulated clusters
+	cargo run --locked --quiet -p bench-brain --bin brain -- $(PART)
 
 bench-resize: build ## The pause of a resize, against torchrun elastic
 	$(BIN)/resize

@@ -19,7 +19,7 @@ use crate::perf::StudyRates;
 use crate::place::{Want, place};
 use crate::rng::Seed;
 use crate::sched::fluid::settles_after;
-use crate::sched::{Capacity, Claim, Grant, PolicyConfig, Why, allocate};
+use crate::sched::{Capacity, Claim, Grant, PolicyConfig, PolicyMemory, Why, allocate};
 use crate::time::Time;
 use claims::{Candidate, StudyClaims, gather};
 
@@ -27,6 +27,9 @@ use claims::{Candidate, StudyClaims, gather};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DecideMemory {
     pub studies: BTreeMap<StudyId, StudyRates>,
+    /// Of policies that keep something.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<StudyId, PolicyMemory>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -40,17 +43,22 @@ pub struct Decision {
     pub wake_at: Option<Time>,
 }
 
-/// Independent of the order in which the snapshot lists things. `seed` is for policies that draw; those built so far do not.
+/// Independent of the order in which the snapshot lists things. `seed` is for policies that draw.
 pub fn decide(snapshot: &Snapshot, memory: &DecideMemory, seed: Seed) -> Decision {
-    let _ = seed;
-    let (mut studies, memory) = gather(snapshot, memory);
+    let before = &memory.policies;
+    let (mut studies, mut memory) = gather(snapshot, memory);
     share_between(&mut studies);
     for study in &mut studies {
         let capacity = Capacity { devices: study.share, claims: study.parallel };
         let claims: Vec<Claim> = study.candidates.iter().map(|candidate| candidate.claim.clone()).collect();
-        let grants = allocate(PolicyConfig::from(study.view.spec.scheduling.policy), &claims, capacity);
-        for (candidate, grant) in study.candidates.iter_mut().zip(grants) {
+        let policy = PolicyConfig::from(study.view.spec.scheduling.policy);
+        let known = before.get(&study.view.id).unwrap_or(&PolicyMemory::None);
+        let allocation = allocate(&policy, &claims, capacity, known, seed.child("study", study.view.id.0.as_u64_pair().0));
+        for (candidate, grant) in study.candidates.iter_mut().zip(allocation.grants) {
             candidate.grant = grant;
+        }
+        if !allocation.memory.is_none() {
+            memory.policies.insert(study.view.id, allocation.memory);
         }
     }
     settle_places(&mut studies, snapshot);
@@ -82,7 +90,7 @@ fn share_between(studies: &mut [StudyClaims]) {
     for members in pools.into_values() {
         let devices = members.iter().map(|&at| studies[at].devices).max().unwrap_or(0);
         let claims: Vec<Claim> = members.iter().map(|&at| studies[at].claim(at as u64)).collect();
-        let grants = allocate(PolicyConfig::MaxMin, &claims, Capacity { devices, claims: u32::MAX });
+        let grants = allocate(&PolicyConfig::Between, &claims, Capacity { devices, claims: u32::MAX }, &PolicyMemory::None, Seed(0)).grants;
         for (&at, grant) in members.iter().zip(grants) {
             // What it keeps on cordoned nodes is nobody else's loss.
             let (all, ready) = studies[at].frozen_devices();

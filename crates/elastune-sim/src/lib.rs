@@ -2,6 +2,7 @@
 //! benchmarks, by `elastune` and by property tests that need whole studies in milliseconds.
 
 mod engine;
+pub mod jobs;
 pub mod presets;
 mod study;
 mod trial;

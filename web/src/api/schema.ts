@@ -1482,7 +1482,7 @@ export interface components {
          * @description How a study's trials share what the study got: one file in `sched/` each.
          * @enum {string}
          */
-        PolicyName: "fifo" | "fluid";
+        PolicyName: "fifo" | "fluid" | "max_min" | "srtf" | "tiresias" | "optimus" | "afs" | "afs_p" | "jsa" | "pollux";
         /** @description `application/problem+json`. */
         Problem: {
             /** @description `about:blank`, or a path of the documentation. */

@@ -74,8 +74,8 @@ impl StudyClaims<'_> {
     /// The study against others: what its running trials need at least (frozen ones keep theirs), and what all could use.
     pub fn claim(&self, number: u64) -> Claim {
         let open = || self.candidates.iter().map(|candidate| &candidate.claim).filter(|claim| !claim.frozen);
-        let elastic = self.view.spec.scheduling.policy == PolicyName::Fluid;
-        let least = |claim: &Claim| units(claim.current.min(if elastic { fluid::least(claim, u32::MAX) } else { claim.min }));
+        let shares = self.view.spec.scheduling.policy == PolicyName::Fluid;
+        let least = |claim: &Claim| units(claim.current.min(if shares { fluid::least(claim, u32::MAX) } else { claim.min }));
         let running: u32 = open().filter(|claim| claim.standing == Standing::Running).map(least).sum();
         let mut wishes: Vec<u32> = open().map(|claim| claim.max.max(claim.min).ranks()).collect();
         wishes.sort_unstable_by_key(|wish| std::cmp::Reverse(*wish));
@@ -93,10 +93,12 @@ impl StudyClaims<'_> {
             min: devices((frozen_units + running).div_ceil(UNITS_PER_DEVICE)),
             max: devices(frozen + most),
             remaining_s: 0.0,
+            attained_s: 0.0,
             current: devices(frozen),
             frozen: false,
             settled: true,
             restart_cost: Span::ZERO,
+            reallocation: 1.0,
             weight: scheduling.weight,
             priority: scheduling.priority,
         }
@@ -270,12 +272,14 @@ impl<'a> Builder<'a> {
             min: least,
             max: self.most(&speed).max(current),
             remaining_s: work(trial.run_until - trial.done, speed.seconds_per_unit),
+            attained_s: work(trial.done, speed.seconds_per_unit),
             speedup: speed.speedup,
             current,
             frozen: switching || cordoned,
             settled: trial.results_since_resize >= SETTLED_RESULTS
                 || since.is_none_or(|since| since >= fluid::settles_after(trial.restart_cost)),
             restart_cost: trial.restart_cost,
+            reallocation: since.map_or(1.0, |since| reallocation(since, trial.restart_cost)),
             weight: 1.0,
             priority: 0,
         };
@@ -298,11 +302,13 @@ impl<'a> Builder<'a> {
             // One slot each: a trial that does not exist cannot use more.
             max: *self.whole.first()?,
             remaining_s: work(first, speed.seconds_per_unit),
+            attained_s: 0.0,
             speedup: speed.speedup,
             current: Width::ZERO,
             frozen: false,
             settled: true,
             restart_cost: Span::ZERO,
+            reallocation: 1.0,
             weight: 1.0,
             priority: 0,
         };
@@ -318,7 +324,7 @@ impl<'a> Builder<'a> {
     /// The largest width that is worth its devices and not too far beyond what was measured.
     fn most(&self, speed: &TrialSpeed) -> Width {
         let least = self.whole[0];
-        if self.spec.scheduling.policy == PolicyName::Fifo {
+        if self.spec.scheduling.policy.is_rigid() {
             return least;
         }
         let reach = self.widest.map_or(least.ranks(), |width| WIDENING * width.ranks());
@@ -341,6 +347,12 @@ pub(super) fn width_of(slots: &[Slot]) -> Width {
 }
 
 const NOTHING: Grant = Grant { width: Width::ZERO, why: Why::NoCapacity };
+
+/// Pollux's restart factor (artefact of OSDI 2021) over the time since the last change: age / (age + what a change costs).
+fn reallocation(since: Span, restart_cost: Span) -> f64 {
+    let (age, cost) = (since.as_secs_f64().max(0.0), restart_cost.as_secs_f64());
+    if age + cost > 0.0 { age / (age + cost) } else { 1.0 }
+}
 
 /// Device-seconds at width 1; bounded, so that no sum overflows.
 fn work(units: f64, seconds_per_unit: f64) -> f64 {

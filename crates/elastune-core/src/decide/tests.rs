@@ -100,4 +100,12 @@ macro_rules! policy_suite {
 policy_suite! {
     fifo: PolicyName::Fifo,
     fluid: PolicyName::Fluid,
+    max_min: PolicyName::MaxMin,
+    srtf: PolicyName::Srtf,
+    tiresias: PolicyName::Tiresias,
+    optimus: PolicyName::Optimus,
+    afs: PolicyName::Afs,
+    afs_p: PolicyName::AfsP,
+    jsa: PolicyName::Jsa,
+    pollux: PolicyName::Pollux,
 }

@@ -250,6 +250,50 @@ pub enum PolicyName {
     Fifo,
     #[default]
     Fluid,
+    MaxMin,
+    Srtf,
+    Tiresias,
+    Optimus,
+    Afs,
+    AfsP,
+    Jsa,
+    Pollux,
+}
+
+impl PolicyName {
+    pub const ALL: [PolicyName; 10] = [
+        PolicyName::Fifo,
+        PolicyName::Fluid,
+        PolicyName::MaxMin,
+        PolicyName::Srtf,
+        PolicyName::Tiresias,
+        PolicyName::Optimus,
+        PolicyName::Afs,
+        PolicyName::AfsP,
+        PolicyName::Jsa,
+        PolicyName::Pollux,
+    ];
+
+    /// As a study's document names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyName::Fifo => "fifo",
+            PolicyName::Fluid => "fluid",
+            PolicyName::MaxMin => "max_min",
+            PolicyName::Srtf => "srtf",
+            PolicyName::Tiresias => "tiresias",
+            PolicyName::Optimus => "optimus",
+            PolicyName::Afs => "afs",
+            PolicyName::AfsP => "afs_p",
+            PolicyName::Jsa => "jsa",
+            PolicyName::Pollux => "pollux",
+        }
+    }
+
+    /// Never changes the width of a running trial.
+    pub fn is_rigid(self) -> bool {
+        matches!(self, PolicyName::Fifo | PolicyName::Tiresias)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

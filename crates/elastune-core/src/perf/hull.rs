@@ -3,7 +3,7 @@
 use crate::model::width::Width;
 
 /// `points` ascending by width, speeds >= 0; gives the same widths, each at the upper hull through the origin.
-pub(super) fn concave(points: &[(Width, f64)]) -> Vec<(Width, f64)> {
+pub fn concave(points: &[(Width, f64)]) -> Vec<(Width, f64)> {
     let mut hull: Vec<(f64, f64)> = vec![(0.0, 0.0)];
     let mut best = 0.0f64;
     for (width, speed) in points {

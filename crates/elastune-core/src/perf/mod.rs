@@ -2,11 +2,14 @@
 //! `decide` a table over legal widths. Called by `decide` only.
 
 mod fit;
+pub mod goodput;
 mod hull;
+pub mod iteration;
 #[cfg(test)]
 mod tests;
 
 pub use fit::{SpeedModel, TrialSpeed};
+pub use hull::concave;
 
 use serde::{Deserialize, Serialize};
 

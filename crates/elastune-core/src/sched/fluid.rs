@@ -7,13 +7,12 @@
 
 mod split;
 
-use super::{Allocation, Capacity, Claim, Grant, Standing, Why, units};
+pub use super::GAIN;
+use super::{Capacity, Claim, Grant, Standing, Why, units};
 use crate::model::width::Width;
 use crate::time::Span;
 use split::{Levels, split};
 
-/// A resize must make its trial finish this many times sooner, restart cost included.
-pub const GAIN: f64 = 1.1;
 /// A resize that only saves time waits for this many results after the last one ...
 pub const SETTLED_RESULTS: u32 = 5;
 /// ... or until this long, and this many times what a resize costs (so that a trial trains most of the time), have passed.
@@ -28,7 +27,7 @@ pub fn settles_after(restart_cost: Span) -> Span {
 }
 
 /// One study's claims. Running ones keep at least their least width as long as the capacity covers that.
-pub(super) fn allocate(claims: &[Claim], capacity: Capacity) -> Allocation {
+pub(super) fn allocate(claims: &[Claim], capacity: Capacity) -> Vec<Grant> {
     let mut grants = vec![Grant { width: Width::ZERO, why: Why::NoCapacity }; claims.len()];
     let mut order: Vec<usize> = (0..claims.len()).collect();
     order.sort_by(|&a, &b| queue(&claims[a], &claims[b]));

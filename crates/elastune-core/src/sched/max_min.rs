@@ -1,14 +1,15 @@
-//! Weighted max-min fairness between studies, by priority: every study's devices grow together, in proportion to its weight,
-//! until it has what it can use (progressive filling: Bertsekas and Gallager, Data Networks, 6.5.2).
+//! Weighted max-min fairness, between studies by priority and among the trials of one: the devices of all grow together, in proportion to its weight,
+//! until each has what it can use (progressive filling: Bertsekas and Gallager, Data Networks, 6.5.2).
 
-use super::{Allocation, Capacity, Claim, Grant, Why};
+use super::elastic::{self, climb, running_first};
+use super::{Capacity, Claim, Grant, Why};
 use crate::model::width::Width;
 
 /// Whole devices. A study keeps what its running trials need at their least (`min`), save that a study of its priority which
 /// would get nothing takes a device from the one that holds most for its weight; higher priorities take all they can use.
 /// `current` is what it cannot give up (trials in mid-switch): it may exceed the capacity.
 /// Handing out one device at a time keeps it monotone: with more capacity no study gets less.
-pub(super) fn allocate(claims: &[Claim], capacity: Capacity) -> Allocation {
+pub(super) fn between(claims: &[Claim], capacity: Capacity) -> Vec<Grant> {
     let mut got = vec![0u32; claims.len()];
     let mut order: Vec<usize> = (0..claims.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(claims[i].priority), claims[i].number, claims[i].id));
@@ -47,4 +48,11 @@ fn fill(claims: &[Claim], class: &[usize], devices: u32, got: &mut [u32]) {
         got[next] += 1;
         total += 1;
     }
+}
+
+/// One study's trials: the narrowest for its weight takes its next legal width, if that is faster.
+pub(super) fn within(claims: &[Claim], capacity: Capacity, gain: f64) -> Vec<Grant> {
+    elastic::allocate(claims, capacity, running_first, gain, |field, devices| {
+        climb(field, devices, |claim, (_, speed), (next, faster)| if faster > speed { claim.weight / f64::from(next) } else { 0.0 })
+    })
 }

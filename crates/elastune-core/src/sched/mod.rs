@@ -1,18 +1,29 @@
 //! Scheduling policies: how many devices each claim gets. `decide` calls `allocate` once between studies and once within each;
 //! where the devices lie is `place`'s question.
 
+pub mod afs;
+mod elastic;
 pub mod fifo;
 pub mod fluid;
+pub mod jsa;
 pub mod max_min;
+pub mod optimus;
+pub mod pollux;
+pub mod srtf;
 #[cfg(test)]
 mod tests;
+pub mod tiresias;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::ids::{StudyId, TrialId};
 use crate::model::study::PolicyName;
 use crate::model::width::Width;
+use crate::rng::Seed;
 use crate::time::Span;
+
+/// A resize must make its trial finish this many times sooner, restart cost included (HyperSched: Liaw et al., SoCC 2019).
+pub const GAIN: f64 = 1.1;
 
 /// Part of a device that all legal shares (1, 1/2, 1/3, 1/4) are whole multiples of, so that sums are exact.
 pub const UNITS_PER_DEVICE: u32 = 12;
@@ -26,7 +37,8 @@ pub fn units(width: Width) -> u32 {
 }
 
 /// Who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ClaimId {
     Study(StudyId),
     Trial(TrialId),
@@ -62,6 +74,8 @@ pub struct Claim {
     pub max: Width,
     /// Device-seconds at width 1 until it halts.
     pub remaining_s: f64,
+    /// Device-seconds at width 1 that it has done.
+    pub attained_s: f64,
     /// By the current plan; zero if nothing. For a study: what it cannot give up now.
     pub current: Width,
     /// Must keep `current`: in mid-switch, or holding for a verdict.
@@ -70,6 +84,8 @@ pub struct Claim {
     pub settled: bool,
     /// Training time that a change of its ranks costs.
     pub restart_cost: Span,
+    /// Part of its speed that is left, over time, if its ranks change now: Pollux's penalty for those that changed lately. 0..=1.
+    pub reallocation: f64,
     pub weight: f64,
     pub priority: i32,
 }
@@ -140,16 +156,46 @@ pub struct Grant {
     pub why: Why,
 }
 
-/// One grant a claim, in the order of the claims.
-pub type Allocation = Vec<Grant>;
+/// What a policy answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Allocation {
+    /// One a claim, in the order of the claims.
+    pub grants: Vec<Grant>,
+    /// For the next call.
+    pub memory: PolicyMemory,
+}
 
-/// A policy and its settings. `MaxMin` serves between studies, the others within one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// A policy and its settings.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PolicyConfig {
-    MaxMin,
+    /// Between studies.
+    Between,
+    MaxMin {
+        gain: f64,
+    },
     Fifo,
     Fluid,
+    Srtf(srtf::Config),
+    Tiresias(tiresias::Config),
+    Optimus(optimus::Config),
+    Afs(afs::Config),
+    Jsa(jsa::Config),
+    Pollux(pollux::Config),
+}
+
+/// What a policy keeps from one call to the next.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "policy", rename_all = "snake_case")]
+pub enum PolicyMemory {
+    #[default]
+    None,
+    Pollux(pollux::Memory),
+}
+
+impl PolicyMemory {
+    pub fn is_none(&self) -> bool {
+        *self == PolicyMemory::None
+    }
 }
 
 impl From<PolicyName> for PolicyConfig {
@@ -157,15 +203,31 @@ impl From<PolicyName> for PolicyConfig {
         match name {
             PolicyName::Fifo => PolicyConfig::Fifo,
             PolicyName::Fluid => PolicyConfig::Fluid,
+            PolicyName::MaxMin => PolicyConfig::MaxMin { gain: GAIN },
+            PolicyName::Srtf => PolicyConfig::Srtf(srtf::Config::default()),
+            PolicyName::Tiresias => PolicyConfig::Tiresias(tiresias::Config::default()),
+            PolicyName::Optimus => PolicyConfig::Optimus(optimus::Config::default()),
+            PolicyName::Afs => PolicyConfig::Afs(afs::Config::default()),
+            PolicyName::AfsP => PolicyConfig::Afs(afs::Config { lengths_known: false, ..afs::Config::default() }),
+            PolicyName::Jsa => PolicyConfig::Jsa(jsa::Config::default()),
+            PolicyName::Pollux => PolicyConfig::Pollux(pollux::Config::default()),
         }
     }
 }
 
 /// Never hands out more than `capacity`, except that frozen claims keep what they have. Independent of the order of `claims`.
-pub fn allocate(config: PolicyConfig, claims: &[Claim], capacity: Capacity) -> Allocation {
-    match config {
-        PolicyConfig::MaxMin => max_min::allocate(claims, capacity),
+pub fn allocate(config: &PolicyConfig, claims: &[Claim], capacity: Capacity, memory: &PolicyMemory, seed: Seed) -> Allocation {
+    let grants = match config {
+        PolicyConfig::Between => max_min::between(claims, capacity),
+        PolicyConfig::MaxMin { gain } => max_min::within(claims, capacity, *gain),
         PolicyConfig::Fifo => fifo::allocate(claims, capacity),
         PolicyConfig::Fluid => fluid::allocate(claims, capacity),
-    }
+        PolicyConfig::Srtf(config) => srtf::allocate(config, claims, capacity),
+        PolicyConfig::Tiresias(config) => tiresias::allocate(config, claims, capacity),
+        PolicyConfig::Optimus(config) => optimus::allocate(config, claims, capacity),
+        PolicyConfig::Afs(config) => afs::allocate(config, claims, capacity),
+        PolicyConfig::Jsa(config) => jsa::allocate(config, claims, capacity),
+        PolicyConfig::Pollux(config) => return pollux::allocate(config, claims, capacity, memory, seed),
+    };
+    Allocation { grants, memory: PolicyMemory::None }
 }

@@ -283,10 +283,10 @@ fn budget(field: &Field) -> Option<Budget> {
 }
 
 fn scheduling(field: &Field) -> Option<Scheduling> {
-    const PLANNED: &[&str] = &["max_min", "rubberband", "seer", "pollux", "afs", "chronus", "dl2", "ibm", "sia", "hypersched", "shockwave"];
+    const PLANNED: &[&str] = &["rubberband", "seer", "chronus", "dl2", "sia", "hypersched", "shockwave", "or_autoscale"];
     let mut object = field.object()?;
     let default = Scheduling::default();
-    let policies = [("fifo", PolicyName::Fifo), ("fluid", PolicyName::Fluid)];
+    let policies = PolicyName::ALL.map(|policy| (policy.name(), policy));
     let policy = object.get("policy").map_or(Some(default.policy), |field| field.choice("policy", &policies, PLANNED));
     let priority = object.get("priority").map_or(Some(0), |field| field.int(-1_000..=1_000));
     let weight = object.get("weight").map_or(Some(default.weight), |field| match field.float()? {

@@ -148,7 +148,7 @@ fn each_mistake_is_refused_at_its_place() {
         ("/budget/max_cost", json!(5), "budget.max_cost: is not supported in this version"),
         ("/budget/max_trials", json!(0), "budget.max_trials: must be at least 1"),
         ("/budget/max_trials", json!(18446744073709551615u64), "budget.max_trials: must be at most 100000"),
-        ("/scheduling/policy", json!("pollux"), "scheduling.policy: 'pollux' is not supported in this version"),
+        ("/scheduling/policy", json!("seer"), "scheduling.policy: 'seer' is not supported in this version"),
         ("/scheduling/weight", json!(0), "scheduling.weight: must be from 0.001 to 1000"),
         ("/labels", json!({"team": 3}), "labels.team: must be a text, not a number; put it in quotes"),
         ("/colour", json!("blue"), "colour: unknown key 'colour'"),

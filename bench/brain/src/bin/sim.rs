@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use bench::{Report, median};
+use bench_report::{Report, median};
 use elastune_core::check::check;
 use elastune_core::decide::{DecideMemory, decide};
 use elastune_core::model::ids::{StudyId, TrialId};

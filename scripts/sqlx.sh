@@ -17,8 +17,8 @@ url=$(cat "$work/url")
 cat "$root"/migrations/[0-9]*.sql | psql --quiet --no-psqlrc --set ON_ERROR_STOP=1 --single-transaction "$url"
 
 mkdir "$work/queries"
-touch "$root/service/src/lib.rs" # the macros run only when the crate is compiled
-(cd "$root" && DATABASE_URL=$url SQLX_OFFLINE_DIR=$work/queries CARGO_INCREMENTAL=0 cargo check --offline --quiet -p elastune-service --all-targets)
+touch "$root/service/src/lib.rs" # the macros run only when the crate is compiled; the whole workspace, for the features that every other build has
+(cd "$root" && DATABASE_URL=$url SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$work/queries CARGO_INCREMENTAL=0 cargo check --offline --quiet --workspace --all-targets)
 mkdir -p "$root/service/.sqlx"
 [ "${1-}" = --keep ] || rm -f "$root"/service/.sqlx/query-*.json
 cp "$work"/queries/query-*.json "$root/service/.sqlx/"

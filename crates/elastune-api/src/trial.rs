@@ -235,7 +235,9 @@ pub struct ShouldStop {
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     Continue,
+    /// Let go of it, without completing it: it waits at its rung, or another worker has it.
     Pause,
+    /// Complete it now; if it has ended already, that changes nothing.
     Stop,
 }
 

@@ -189,6 +189,15 @@ pub async fn claim_numbers(conn: &mut PgConnection, id: StudyId, next_number: u3
     expect_one(rows, "stale_number", || "the study's trials were numbered by someone else".into())
 }
 
+/// Takes back the highest number, whose trial is gone.
+pub async fn return_number(conn: &mut PgConnection, id: StudyId, number: u32) -> Result<()> {
+    let rows = sqlx::query!("update studies set next_number = $2 where id = $1 and next_number - 1 = $2", id.0, i64::from(number))
+        .execute(conn)
+        .await?
+        .rows_affected();
+    expect_one(rows, "stale_number", || format!("number {number} is not the highest any more"))
+}
+
 pub async fn mark_archived(conn: &mut PgConnection, id: StudyId, archived: bool) -> Result<()> {
     let rows = sqlx::query!("update studies set archived = $2 where id = $1", id.0, archived).execute(conn).await?.rows_affected();
     if rows == 1 { Ok(()) } else { Err(Error::NotFound { what: "study" }) }

@@ -215,6 +215,15 @@ pub async fn insert(conn: &mut PgConnection, study: StudyId, trials: &[NewTrial]
     Ok(())
 }
 
+/// Removes a trial that nobody has started.
+pub async fn withdraw(conn: &mut PgConnection, id: TrialId) -> Result<()> {
+    let rows = sqlx::query!("delete from trials where id = $1 and state = 'waiting' and started_ms is null", id.0)
+        .execute(conn)
+        .await?
+        .rows_affected();
+    expect_one(rows, "trial_started", || "the trial has been started: it cannot be withdrawn any more".into())
+}
+
 pub async fn get(conn: &mut PgConnection, id: TrialId) -> Result<Trial> {
     select!("where t.id = $1", id.0).fetch_optional(conn).await?.ok_or(Error::NotFound { what: "trial" })?.try_into()
 }

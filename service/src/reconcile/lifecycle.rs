@@ -1,5 +1,6 @@
 //! A study's way to its end: all done, target reached, out of time, or as its user asked. Called by the driver and `verbs`.
 
+use elastune_core::model::event::Event;
 use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::model::study::{Goal, StudyState};
 use elastune_core::model::trial::{Reason, TrialState};
@@ -49,9 +50,27 @@ async fn over(conn: &mut PgConnection, change: &Change) -> Result<Option<String>
     Ok(best.filter(|best| reached(best.value)).map(|_| "target_reached".into()))
 }
 
+/// Takes back proposals that nobody has started, from the highest number down, so that numbers stay without a gap; the first one that
+/// was started ends it.
+async fn withdraw(conn: &mut PgConnection, change: &mut Change) -> Result<()> {
+    for trial in trials::live(conn, change.study.id).await?.iter().rev() {
+        let is_last = trial.number.checked_add(1) == Some(change.study.next_number);
+        let untouched = trial.state == TrialState::Waiting && trial.started.is_none() && trial.lease.is_none();
+        if !(is_last && untouched && groups::get(conn, trial.id).await?.is_none()) {
+            break;
+        }
+        trials::withdraw(conn, trial.id).await?;
+        studies::return_number(conn, change.study.id, trial.number).await?;
+        change.study.next_number = trial.number;
+        change.record(Event::Unproposed { trial: trial.id, number: trial.number });
+    }
+    Ok(())
+}
+
 /// Sends the study on its way to `ending`: what runs is ended, what waits is dropped.
 pub async fn stop(conn: &mut PgConnection, change: &mut Change, ending: StudyState, reason: &str) -> Result<()> {
     change.enter(conn, StudyState::Stopping, Some(ending), Some(reason.to_owned())).await?;
+    withdraw(conn, change).await?;
     for trial in trials::live(conn, change.study.id).await? {
         let mut subject = Subject::of(conn, trial).await?;
         if subject.trial.state != TrialState::Stopping {

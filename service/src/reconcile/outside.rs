@@ -122,19 +122,23 @@ pub async fn report(conn: &mut PgConnection, trial: TrialId, request: ReportRequ
     crate::db::end(tx, done).await
 }
 
-/// Whether to go on. Judges first, so that the answer knows all that was reported.
-pub async fn should_stop(conn: &mut PgConnection, id: TrialId) -> Result<ShouldStop> {
+/// Whether to go on. Judges first, so that the answer knows all that was reported. With the asker's `lease`: a trial that was paused,
+/// promoted and lent to another worker in the meantime runs on, but not for the asker.
+pub async fn should_stop(conn: &mut PgConnection, id: TrialId, lease: Option<Uuid>) -> Result<ShouldStop> {
     let study = trials::study_of(conn, id).await?;
     judge::run(conn, study).await?;
     let trial = trials::get(conn, id).await?;
     let run_until = trial.run_until.is_finite().then_some(trial.run_until);
     let (action, reason) = match trial.state {
         TrialState::Paused => (Action::Pause, "it waits at its rung; it is suggested again if it is promoted".into()),
-        TrialState::Waiting => (Action::Stop, "its lease ran out, and another worker will be given it".into()),
+        TrialState::Waiting => (Action::Pause, "it waits to be given to a worker: ask for another trial".into()),
         TrialState::Stopping => (Action::Stop, "it was asked to stop: complete it".into()),
         state if state.is_final() => {
             let words = trial.message.clone().unwrap_or_else(|| format!("the trial is {}", crate::db::word(&state)));
             (Action::Stop, words)
+        }
+        _ if lease.is_some() && lease != trial.lease.map(|held| held.id) => {
+            (Action::Pause, "another worker has it now: ask for another trial".into())
         }
         _ => match run_until {
             Some(resource) => (Action::Continue, format!("it may go on to {resource}")),

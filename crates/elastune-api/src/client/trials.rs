@@ -28,8 +28,10 @@ impl Client {
         self.get(&format!("/trials/{id}/explain")).await
     }
 
-    pub async fn should_stop(&self, id: TrialId) -> Result<ShouldStop> {
-        self.get(&format!("/trials/{id}/should-stop")).await
+    /// `lease`: the asker's, so that a trial that has gone to another worker is answered with stop.
+    pub async fn should_stop(&self, id: TrialId, lease: Option<uuid::Uuid>) -> Result<ShouldStop> {
+        let asked = lease.map(|lease| format!("?lease={lease}")).unwrap_or_default();
+        self.get(&format!("/trials/{id}/should-stop{asked}")).await
     }
 
     pub async fn report(&self, id: TrialId, request: &ReportRequest) -> Result<Reported> {

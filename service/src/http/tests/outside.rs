@@ -38,7 +38,7 @@ async fn a_loop_runs_until_the_trials_are_spent() {
             assert_eq!((reported.stored, reported.repeated), (1, 0));
             let reported = service.client.report(suggestion.id, &report).await.expect("repeated");
             assert_eq!((reported.stored, reported.repeated), (0, 1));
-            assert_eq!(service.client.should_stop(suggestion.id).await.expect("advice").action, Action::Continue);
+            assert_eq!(service.client.should_stop(suggestion.id, Some(suggestion.lease)).await.expect("advice").action, Action::Continue);
             let lease = service.client.heartbeat(suggestion.id, suggestion.lease).await.expect("alive");
             assert!(lease.lease_expires >= suggestion.lease_expires);
             let trial =
@@ -122,7 +122,7 @@ async fn studies_and_trials_obey_verbs() {
     let lent = service.suggest(&study, 2).await;
     let stopping = service.client.trial_verb(lent[0].id, "cancel").await.expect("cancelled");
     assert!(matches!(stopping.state, TrialState::Stopping | TrialState::Cancelled));
-    assert_eq!(service.client.should_stop(lent[0].id).await.expect("advice").action, Action::Stop);
+    assert_eq!(service.client.should_stop(lent[0].id, None).await.expect("advice").action, Action::Stop);
     service.client.complete(lent[1].id, &done(&lent[1], 1.0), None).await.expect("completed");
     let hidden = service.client.exclude(lent[1].id, true).await.expect("excluded");
     assert!(hidden.excluded);

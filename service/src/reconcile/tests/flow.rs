@@ -163,8 +163,12 @@ async fn a_study_ends_at_its_target_and_at_its_deadline() {
     world.run(study, &mut agent).await;
     let row = studies::get(&mut *world.conn().await, study).await.expect("the study");
     assert_eq!((row.state, row.reason.as_deref()), (StudyState::Completed, Some("target_reached")));
+    let trials = world.trials(study).await;
     let ended = [Some(Reason::StudyEnded), Some(Reason::NotStarted), None];
-    assert!(world.trials(study).await.iter().all(|trial| ended.contains(&trial.reason)));
+    assert!(trials.iter().all(|trial| ended.contains(&trial.reason)));
+    assert!(trials.last().is_some_and(|trial| trial.started.is_some()), "what nobody started was taken back: {trials:#?}");
+    let numbers: Vec<u32> = trials.iter().map(|trial| trial.number).collect();
+    assert_eq!(numbers, (0..row.next_number).collect::<Vec<_>>(), "numbers have no gap");
 
     let budget = json!({"max_trials": 50, "deadline_ms": 1});
     let study = world.study(&document(50, json!({"budget": budget}))).await;

@@ -49,13 +49,9 @@ async fn work(mut conn: Conn, study: StudyId, name: String) -> usize {
             loop {
                 step += 1.0;
                 let request = report_of(suggestion.lease, step, accuracy(*lr, step));
-                match outside::report(&mut conn, suggestion.id, request).await {
-                    Ok(taken) => drop(taken.expect("it is fine")),
-                    // Told to stop working on it and ask for another.
-                    Err(Error::Conflict { code: "stale_lease", .. }) => break,
-                    Err(error) => panic!("{error}"),
-                }
-                let answer = outside::should_stop(&mut conn, suggestion.id).await.expect("an answer");
+                let taken = outside::report(&mut conn, suggestion.id, request).await;
+                taken.expect("whoever was told to continue holds the trial").expect("it is fine");
+                let answer = outside::should_stop(&mut conn, suggestion.id, Some(suggestion.lease)).await.expect("an answer");
                 if answer.action != Action::Continue {
                     break;
                 }

@@ -3349,7 +3349,10 @@ export interface operations {
     };
     get_trials_id_should_stop: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The asker's hold on the trial: once it is over, the answer is to pause. Without it, the answer is the trial's, whoever has it. */
+                lease?: string;
+            };
             header?: never;
             path: {
                 id: components["schemas"]["TrialId"];

@@ -12,7 +12,7 @@ export LIBTORCH ?= $(CACHE)/libtorch-2.11.0-cpu
 export SQLX_OFFLINE ?= true
 BIN := $(CARGO_TARGET_DIR)/debug
 
-.PHONY: help setup web build lint test demo fmt openapi sqlx clean $(addprefix bench-,resize sim brain)
+.PHONY: help setup web build lint test demo images fmt openapi sqlx clean $(addprefix bench-,resize sim brain search)
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,11 +33,16 @@ lint: setup web ## Check format, lints and types
 
 test: lint build ## Run the whole suite: Rust, web, end to end
 	scripts/web.sh test
+	scripts/compose.sh
 	cargo test --locked --workspace
 
 demo: build ## Train a small study here, in under four minutes
 	mkdir -p target/demo
 	$(BIN)/elastune demo --report target/demo/report.json
+
+images: build ## Make the container images of docker-compose.yml from the programs built here
+	scripts/prebuilt.sh
+	PROGRAMS=prebuilt docker compose build
 
 bench-sim: setup ## Figures of the simulator: fluid against fifo, the time of a decision
 	cargo run --locked --quiet -p bench-brain --bin sim
@@ -51,6 +56,10 @@ bench-resize: build ## The pause of a resize, against torchrun elastic
 fmt: ## Format everything
 	cargo fmt --all
 	scripts/web.sh format
+
+bench-search: setup ## Regret of each searcher beside Optuna's; PART=tpe,cmaes,gp,nsga2,speed for some
+	cargo build --locked --quiet -p elastune-core -p bench-search
+	OMP_NUM_THREADS=1 "$$(bench/search/venv.sh)/bin/python" bench/search/run.py $(BIN)/bench-search
 
 openapi: build ## Write the OpenAPI document and the page's types anew
 	$(BIN)/elastune-service openapi > service/openapi.json

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 const APPS: [&str; 4] = ["elastune-service", "trial-agent", "trial-worker", "elastune-cli"];
-/// What the pure crates may use: data formats, hashing, seeded generators. Nothing that awaits, logs, reads a clock or does IO.
-const PURE: [&str; 9] = ["serde", "serde_json", "thiserror", "rand", "rand_chacha", "uuid", "sha2", "sobol_burley", "utoipa"];
+/// What the pure crates may use: data formats, hashing, seeded generators, numerics. Nothing that awaits, logs, reads a clock or does IO.
+const PURE: [&str; 11] =
+    ["serde", "serde_json", "thiserror", "rand", "rand_chacha", "uuid", "sha2", "sobol_burley", "libm", "nalgebra", "utoipa"];
 const MAX_LINES: usize = 600;
 
 fn root() -> PathBuf {

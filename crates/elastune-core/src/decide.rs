@@ -139,7 +139,16 @@ fn settle_places(studies: &mut [StudyClaims], snapshot: &Snapshot) {
     let shares: Vec<u32> = studies.iter().map(|study| study.share).collect();
     let placed: Vec<Vec<Slot>> = place(&wants, &snapshot.nodes, &shares);
     for ((s, c), slots) in order.into_iter().zip(placed) {
-        studies[s].candidates[c].slots = slots;
+        let candidate = &mut studies[s].candidates[c];
+        // Less than its study's least width is of no use.
+        let enough =
+            candidate.claim.frozen || slots.iter().any(|slot| slot.parts > 1) || slots.len() >= candidate.claim.min.ranks() as usize;
+        candidate.slots = if enough { slots } else { Vec::new() };
+    }
+    for candidate in studies.iter_mut().flat_map(|study| &mut study.candidates).filter(|candidate| candidate.stranded) {
+        if candidate.slots.is_empty() {
+            candidate.slots.clone_from(&candidate.before);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::space::Params;
 use crate::model::study::StudySpec;
 use crate::model::trial::{Reason, TrialState};
 use crate::rng::Seed;
-use crate::search::{Searcher, size};
+use crate::search::{Learned, Learner, Searcher, size};
 
 /// What never changes while a study runs, but for the limits that a user may set.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ impl StudyContext {
 }
 
 /// A fold over the study's events, up to `seq`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ProposeMemory {
     /// Of the last event folded in; 0 before the first.
     pub seq: u64,
@@ -36,6 +36,9 @@ pub struct ProposeMemory {
     pub next: u32,
     /// Trials that count against `max_trials`: all but those that were never started.
     pub spent: u32,
+    /// What an algorithm that learns has learned; the others keep none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Box<Learned>>,
 }
 
 /// A trial to try.
@@ -48,19 +51,25 @@ pub struct Proposal {
     pub run_until: f64,
 }
 
-/// Takes the events after `memory.seq`, in order; earlier ones are skipped.
-pub fn fold(mut memory: ProposeMemory, events: &[StudyEvent]) -> ProposeMemory {
+/// Takes the events after `memory.seq`, in order; earlier ones are skipped. Space and algorithm are the document's, which no user
+/// may change.
+pub fn fold(spec: &StudySpec, mut memory: ProposeMemory, events: &[StudyEvent]) -> ProposeMemory {
+    let learner = Learner::of(spec);
     for event in events {
         if event.seq > memory.seq {
             memory.seq = event.seq;
-            memory.apply(&event.event);
+            memory.count(&event.event);
+            if let Some(learner) = &learner {
+                learner.learn(memory.learned.get_or_insert_default(), &event.event);
+            }
         }
     }
     memory
 }
 
 impl ProposeMemory {
-    pub(crate) fn apply(&mut self, event: &Event) {
+    /// Takes what an event says of numbers and of the budget.
+    pub(crate) fn count(&mut self, event: &Event) {
         match *event {
             Event::Proposed { number, .. } => {
                 self.next = self.next.max(number.saturating_add(1));
@@ -88,8 +97,8 @@ pub fn unproposed(spec: &StudySpec, memory: &ProposeMemory) -> u32 {
     }
 }
 
-/// The next trials, at most `count`, fewer where the budget or the space ends. The proposal for a number is a function of
-/// (document, seed, number) alone: asked one at a time or together, before or after a crash, it is the same to the byte.
+/// The next trials, at most `count`, fewer where the budget or the space ends. A proposal is a function of (document, seed, number,
+/// memory): asked one at a time (each folded in before the next) or together, before or after a crash, it is the same to the byte.
 pub fn propose(study: &StudyContext, memory: &ProposeMemory, count: u32) -> Vec<Proposal> {
     let left = study.spec.budget.max_trials.saturating_sub(memory.spent);
     let count = count.min(left);
@@ -97,7 +106,7 @@ pub fn propose(study: &StudyContext, memory: &ProposeMemory, count: u32) -> Vec<
         return Vec::new();
     }
     let run_until = first_resource(&study.spec);
-    let searcher = Searcher::new(&study.spec, study.seed);
+    let mut searcher = Searcher::new(&study.spec, study.seed, memory.learned.as_deref());
     let proposal = |number| searcher.suggest(number).map(|parameters| Proposal { number, parameters, run_until });
     (memory.next..memory.next.saturating_add(count)).map_while(proposal).collect()
 }

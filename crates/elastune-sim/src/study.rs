@@ -8,7 +8,7 @@ use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::model::snapshot::StudyView;
 use elastune_core::model::study::{EarlyStopping, StudySpec};
 use elastune_core::model::trial::{Reason, TrialState};
-use elastune_core::propose::{StudyContext, propose, unproposed};
+use elastune_core::propose::{self, ProposeMemory, StudyContext, propose, unproposed};
 use elastune_core::rng::Seed;
 use elastune_core::time::Time;
 use uuid::Uuid;
@@ -28,6 +28,7 @@ pub(crate) struct Study {
     pub arrival: Arrival,
     seed: Seed,
     pub memory: JudgeMemory,
+    proposed: ProposeMemory,
     last_seq: u64,
     pub trials: BTreeMap<TrialId, Trial>,
     pub ended: BTreeMap<TrialState, u32>,
@@ -45,6 +46,7 @@ impl Study {
             arrival,
             seed: seed.child("study", index as u64),
             memory: JudgeMemory::default(),
+            proposed: ProposeMemory::default(),
             last_seq: 0,
             trials: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -56,7 +58,9 @@ impl Study {
     fn record(&mut self, at: Time, event: Event) {
         self.last_seq += 1;
         let event = StudyEvent { seq: self.last_seq, at, event };
-        self.memory = judge::fold(&self.context.spec, std::mem::take(&mut self.memory), &[event]);
+        let events = [event];
+        self.memory = judge::fold(&self.context.spec, std::mem::take(&mut self.memory), &events);
+        self.proposed = propose::fold(&self.context.spec, std::mem::take(&mut self.proposed), &events);
     }
 
     fn changed(&mut self, at: Time, trial: TrialId, state: TrialState, reason: Option<Reason>) {
@@ -65,13 +69,13 @@ impl Study {
     }
 
     fn unproposed(&self) -> u32 {
-        unproposed(&self.context.spec, &self.memory.proposed)
+        unproposed(&self.context.spec, &self.proposed)
     }
 
     /// Fills `open` slots, or the whole first rung where rungs are synchronous. Whether anything was proposed.
     pub fn propose(&mut self, now: Time, open: u32, costs: &Costs) -> bool {
         let whole = matches!(self.context.spec.early_stopping, EarlyStopping::SuccessiveHalving { .. });
-        let proposals = propose(&self.context, &self.memory.proposed, if whole { u32::MAX } else { open });
+        let proposals = propose(&self.context, &self.proposed, if whole { u32::MAX } else { open });
         let any = !proposals.is_empty();
         for proposal in proposals {
             let trial = TrialId(Uuid::from_u128(self.context.id.0.as_u128() << 64 | u128::from(proposal.number)));

@@ -24,7 +24,7 @@ pub struct Remembered<M> {
 pub async fn of_propose(conn: &mut PgConnection, study: &Study) -> Result<Remembered<ProposeMemory>> {
     let (stored, mut memory) = memories::get::<ProposeMemory>(conn, study.id, Kind::Propose).await?;
     while let Some(events) = more(conn, study, memory.seq).await? {
-        memory = propose::fold(memory, &events);
+        memory = propose::fold(&study.spec, memory, &events);
     }
     Ok(Remembered { memory, stored })
 }

@@ -28,6 +28,8 @@ pub(super) struct Candidate<'a> {
     pub kept: Vec<Slot>,
     /// Twelfths of devices of ready nodes among those.
     pub ready_units: u32,
+    /// All its slots are on nodes that are silent: without another place it keeps them.
+    pub stranded: bool,
     /// On a cordoned node, where it keeps what it has and can get nothing more.
     pub cordoned: bool,
     /// Slots of the current plan.
@@ -45,8 +47,6 @@ pub(super) enum Idle {
     Stopping,
     Saving,
     Lost,
-    /// Fewer of its ranks are left than its study's least width.
-    TooFew,
     NoDevice,
 }
 
@@ -217,6 +217,8 @@ fn held(view: &StudyView, trial: &TrialView, ground: &Ground, devices: u32) -> R
         Err(Idle::Stopping)
     } else if slots.is_empty() && !trial.width.is_zero() {
         Err(Idle::Saving)
+    } else if is_stranded(trial, ground) {
+        Ok(kept)
     } else if kept.is_empty() && !draining && !trial.width.is_zero() {
         Err(Idle::Lost)
     } else if devices == 0 && kept.is_empty() {
@@ -224,6 +226,12 @@ fn held(view: &StudyView, trial: &TrialView, ground: &Ground, devices: u32) -> R
     } else {
         Ok(kept)
     }
+}
+
+/// Its processes may live, but nobody can reach them.
+fn is_stranded(trial: &TrialView, ground: &Ground) -> bool {
+    let slots = ground.slots(trial);
+    !slots.is_empty() && !trial.width.is_zero() && slots.iter().all(|slot| ground.node_state(slot) == NodeState::Lost)
 }
 
 /// Makes the claims of one study.
@@ -251,15 +259,17 @@ impl<'a> Builder<'a> {
         let speed = self.model.trial(Some(trial), &self.widths(trial.alone));
         let least = *self.whole.first().ok_or(Idle::NoDevice)?;
         if !switching && !kept.is_empty() {
-            // Where ranks were lost: on with the next legal width below.
-            let legal = self.whole.iter().rev().find(|width| width.ranks() as usize <= kept.len()).ok_or(Idle::TooFew)?;
-            kept.truncate(legal.ranks() as usize);
+            // Where ranks were lost: on with the next legal width below. Where there is none, it must grow.
+            let legal = self.whole.iter().rev().find(|width| width.ranks() as usize <= kept.len());
+            kept.truncate(legal.map_or(kept.len(), |legal| legal.ranks() as usize));
         }
         let current = width_of(&kept);
         let cordoned = kept.iter().any(|slot| ground.node_state(slot) == NodeState::Cordoned);
         let ready = kept.iter().filter(|slot| ground.node_state(slot) == NodeState::Ready);
         let ready_units = ready.map(|slot| units(Width::Fraction(slot.parts))).sum();
+        let stranded = is_stranded(trial, ground);
         let standing = match before {
+            _ if stranded => Standing::Resuming,
             [] if trial.done > 0.0 || trial.attempt > 1 => Standing::Resuming,
             [] => Standing::New,
             _ => Standing::Running,
@@ -284,7 +294,7 @@ impl<'a> Builder<'a> {
             priority: 0,
         };
         let (before, slots) = (before.to_vec(), Vec::new());
-        Ok(Candidate { trial: Some(trial), claim, kept, ready_units, cordoned, before, grant: NOTHING, slots })
+        Ok(Candidate { trial: Some(trial), claim, kept, ready_units, stranded, cordoned, before, grant: NOTHING, slots })
     }
 
     /// A trial still to be proposed: the study's prior.
@@ -313,7 +323,7 @@ impl<'a> Builder<'a> {
             priority: 0,
         };
         let (kept, before, slots) = (Vec::new(), Vec::new(), Vec::new());
-        Some(Candidate { trial: None, claim, kept, ready_units: 0, cordoned: false, before, grant: NOTHING, slots })
+        Some(Candidate { trial: None, claim, kept, ready_units: 0, stranded: false, cordoned: false, before, grant: NOTHING, slots })
     }
 
     fn widths(&self, alone: bool) -> Vec<Width> {

@@ -50,6 +50,10 @@ fn candidate_line(study: &StudyClaims, candidate: &Candidate, running: usize) ->
     let moved = !candidate.before.is_empty()
         && candidate.slots.iter().all(|slot| !candidate.before.iter().any(|old| (old.node, old.device) == (slot.node, slot.device)));
     let state = state(candidate, now);
+    if candidate.stranded && candidate.slots == candidate.before {
+        let text = format!("keeps {} on nodes that are silent: goes on when they are back, or elsewhere once there is room", name(now));
+        return ("lost", text);
+    }
     match candidate.grant.why {
         Why::Frozen if held => ("held", format!("keeps {}: it has reached its milestone and waits for the verdict", name(now))),
         Why::Frozen if candidate.cordoned => ("cordoned", format!("keeps {state}; its node is cordoned and gives it nothing more")),
@@ -115,7 +119,6 @@ fn idle_line(trial: &TrialView, why: Idle) -> Explanation {
         Idle::Stopping => ("stopping", "is being stopped"),
         Idle::Saving => ("saving", "saves its state; it gets a place once its processes have ended"),
         Idle::Lost => ("lost", "all its nodes are lost; it gets a place once its attempt has ended"),
-        Idle::TooFew => ("preempted", "saves and gives up its devices: fewer of its ranks are left than min_width asks for"),
         Idle::NoDevice => ("no_device", "waits: no node that is ready has a device of the kind, memory and width that its study asks for"),
     };
     Explanation { trial: trial.id, width: Width::ZERO, code: code.into(), text: text.into() }

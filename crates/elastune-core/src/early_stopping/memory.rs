@@ -15,6 +15,7 @@ use crate::propose::ProposeMemory;
 /// A fold over the study's events. Rungs are no table: they are read off the trials.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct JudgeMemory {
+    /// Its counts alone: what the search has learned is for `propose`.
     pub proposed: ProposeMemory,
     pub(super) trials: BTreeMap<TrialId, Standing>,
 }
@@ -44,7 +45,7 @@ pub fn fold(spec: &StudySpec, mut memory: JudgeMemory, events: &[StudyEvent]) ->
     for event in events {
         if event.seq > memory.proposed.seq {
             memory.proposed.seq = event.seq;
-            memory.proposed.apply(&event.event);
+            memory.proposed.count(&event.event);
             memory.apply(spec, rungs.as_ref(), &event.event);
         }
     }

@@ -12,7 +12,7 @@ use crate::time::Span;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StudySpec {
     pub name: String,
-    /// The first one is optimised; the others are recorded.
+    /// The first one is optimised and the others are recorded; `nsga2` optimises all.
     pub metrics: Vec<Metric>,
     #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, super::space::Parameter>))]
     pub search_space: SearchSpace,
@@ -92,15 +92,74 @@ pub enum Algorithm {
         #[serde(default = "Algorithm::default_points")]
         points: u32,
     },
+    /// Tree-structured Parzen estimator, over all parameters jointly.
+    Tpe {
+        #[serde(default)]
+        seed: u64,
+        /// Evenly spread trials before the model is asked.
+        #[serde(default = "Algorithm::default_startup_trials")]
+        startup_trials: u32,
+        /// Draws among which the model chooses.
+        #[serde(default = "Algorithm::default_candidates")]
+        candidates: u32,
+    },
+    /// Covariance matrix adaptation: for numbers, from a few hundred trials on.
+    Cmaes {
+        #[serde(default)]
+        seed: u64,
+    },
+    /// Bayesian optimisation with a Gaussian process: the fewest trials, for up to about 20 parameters.
+    Gp {
+        #[serde(default)]
+        seed: u64,
+        /// Evenly spread trials before the model is asked.
+        #[serde(default = "Algorithm::default_startup_trials")]
+        startup_trials: u32,
+    },
+    /// Parzen estimators of the highest rung that has results, for use with an early stopping that has rungs.
+    Bohb {
+        #[serde(default)]
+        seed: u64,
+        /// Part of the trials that is random, from 0 to 1.
+        #[serde(default = "Algorithm::default_random_fraction")]
+        random_fraction: f64,
+    },
+    /// Evolution towards the Pareto front of all the study's metrics.
+    Nsga2 {
+        #[serde(default)]
+        seed: u64,
+        /// Trials that may become parents; as many are random at first.
+        #[serde(default = "Algorithm::default_population")]
+        population: u32,
+    },
 }
 
 impl Algorithm {
     pub fn default_points() -> u32 {
         5
     }
+    pub fn default_startup_trials() -> u32 {
+        10
+    }
+    pub fn default_candidates() -> u32 {
+        24
+    }
+    pub fn default_random_fraction() -> f64 {
+        1.0 / 3.0
+    }
+    pub fn default_population() -> u32 {
+        50
+    }
     pub fn seed(&self) -> u64 {
         match self {
-            Algorithm::Random { seed } | Algorithm::Sobol { seed } | Algorithm::Grid { seed, .. } => *seed,
+            Algorithm::Random { seed }
+            | Algorithm::Sobol { seed }
+            | Algorithm::Grid { seed, .. }
+            | Algorithm::Tpe { seed, .. }
+            | Algorithm::Cmaes { seed }
+            | Algorithm::Gp { seed, .. }
+            | Algorithm::Bohb { seed, .. }
+            | Algorithm::Nsga2 { seed, .. } => *seed,
         }
     }
 }

@@ -95,8 +95,10 @@ impl<'a> Division<'a> {
         &self.claims[self.admitted[at].0]
     }
 
+    /// Holds what it may keep: who has fewer devices than its least width (lost some, or the user asks for more) must grow.
     fn running(&self, at: usize) -> bool {
-        !self.claim(at).current.is_zero()
+        let (current, least) = (self.claim(at).current, self.admitted[at].1.least().width);
+        !current.is_zero() && (matches!(current, Width::Fraction(_)) || current >= least)
     }
 
     /// Those that run, the one that would finish last first.

@@ -49,6 +49,11 @@ impl<'a> Space<'a> {
         self.parameters.iter().map(|(_, name, parameter)| (*name, *parameter))
     }
 
+    /// As `parameters`, with each one's dimension.
+    pub(super) fn dimensioned(&self) -> impl Iterator<Item = (usize, &'a str, &'a Parameter)> {
+        self.parameters.iter().copied()
+    }
+
     /// The point's parameters. `unit`: a number in [0, 1) for each dimension.
     pub fn decode(&self, unit: &[f64]) -> Params {
         let mut params = Params::new();

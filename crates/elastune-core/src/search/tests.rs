@@ -1,5 +1,7 @@
 //! The searchers' suite, and what is particular to each.
 
+mod learn;
+
 use proptest::prelude::*;
 
 use super::{Searcher, size, validate};
@@ -16,6 +18,11 @@ use crate::time::Time;
 crate::search_suite!(random, |seed, _| Algorithm::Random { seed });
 crate::search_suite!(sobol, |seed, _| Algorithm::Sobol { seed });
 crate::search_suite!(grid, |seed, points| Algorithm::Grid { seed, points });
+crate::search_suite!(tpe, |seed, points| Algorithm::Tpe { seed, startup_trials: points * 4, candidates: 24 });
+crate::search_suite!(cmaes, |seed, _| Algorithm::Cmaes { seed });
+crate::search_suite!(gp, |seed, points| Algorithm::Gp { seed, startup_trials: points * 8 });
+crate::search_suite!(bohb, |seed, points| Algorithm::Bohb { seed, random_fraction: f64::from(points) / 4.0 - 0.25 });
+crate::search_suite!(nsga2, |seed, points| Algorithm::Nsga2 { seed, population: points * 8 });
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
@@ -47,7 +54,7 @@ fn one(name: &str, domain: Domain, algorithm: Algorithm) -> StudySpec {
 }
 
 fn numbers(spec: &StudySpec, count: u32) -> Vec<f64> {
-    let searcher = Searcher::new(spec, Seed(spec.algorithm.seed()));
+    let mut searcher = Searcher::new(spec, Seed(spec.algorithm.seed()), None);
     (0..count).filter_map(|number| searcher.suggest(number)?.into_values().next()?.as_f64()).collect()
 }
 
@@ -111,7 +118,7 @@ fn a_grid_ends() {
     let study = StudyContext::new(StudyId(uuid::Uuid::nil()), spec);
     let proposals = propose(&study, &ProposeMemory::default(), 10);
     assert_eq!(proposals.len(), 4);
-    let memory = ProposeMemory { seq: 9, next: 3, spent: 3 };
+    let memory = ProposeMemory { seq: 9, next: 3, spent: 3, learned: None };
     assert_eq!(unproposed(&study.spec, &memory), 1);
     assert_eq!(propose(&study, &memory, 10), proposals[3..]);
     assert_eq!(proposals[0].parameters["x"].as_f64().map(|x| x % 3.0), Some(0.0));
@@ -127,9 +134,9 @@ fn trials_that_never_started_cost_nothing() {
     let not_started = Event::Changed { trial: trial(0), state: TrialState::Cancelled, reason: Some(Reason::NotStarted), attempt: 1 };
     let happened = [proposed(0), proposed(1), proposed(2), Event::Unproposed { trial: trial(2), number: 2 }, not_started];
     let events: Vec<StudyEvent> = happened.into_iter().zip(1..).map(|(event, seq)| StudyEvent { seq, at: Time(0), event }).collect();
-    let memory = fold(ProposeMemory::default(), &events);
-    assert_eq!(memory, ProposeMemory { seq: 5, next: 2, spent: 1 });
-    assert_eq!(fold(fold(ProposeMemory::default(), &events[..2]), &events), memory);
+    let memory = fold(&spec, ProposeMemory::default(), &events);
+    assert_eq!(memory, ProposeMemory { seq: 5, next: 2, spent: 1, learned: None });
+    assert_eq!(fold(&spec, fold(&spec, ProposeMemory::default(), &events[..2]), &events), memory);
     let study = StudyContext::new(StudyId(uuid::Uuid::nil()), spec);
     let numbers: Vec<u32> = propose(&study, &memory, 9).iter().map(|proposal| proposal.number).collect();
     assert_eq!(numbers, [2, 3]);

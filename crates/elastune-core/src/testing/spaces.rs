@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::model::space::{Domain, ParamValue, Parameter, Scale, SearchSpace};
-use crate::model::study::{Algorithm, Budget, EarlyStopping, Goal, Metric, Resources, Scheduling, StudySpec};
+use crate::model::study::{Algorithm, AshaVariant, Budget, EarlyStopping, Goal, Metric, Resources, Scheduling, StudySpec};
 use crate::search::space::{cardinality, nth};
 
 /// Domains that `validate` accepts.
@@ -86,23 +86,49 @@ pub fn algorithm() -> impl Strategy<Value = Algorithm> {
         any::<u32>().prop_map(|seed| Algorithm::Random { seed: u64::from(seed) }),
         any::<u32>().prop_map(|seed| Algorithm::Sobol { seed: u64::from(seed) }),
         (any::<u32>(), 1u32..4).prop_map(|(seed, points)| Algorithm::Grid { seed: u64::from(seed), points }),
+        (any::<u32>(), 1u32..40).prop_map(|(seed, startup_trials)| Algorithm::Tpe {
+            seed: u64::from(seed),
+            startup_trials,
+            candidates: 24
+        }),
+        any::<u32>().prop_map(|seed| Algorithm::Cmaes { seed: u64::from(seed) }),
+        (any::<u32>(), 2u32..40).prop_map(|(seed, startup_trials)| Algorithm::Gp { seed: u64::from(seed), startup_trials }),
+        (any::<u32>(), 0.0..1.0).prop_map(|(seed, random_fraction)| Algorithm::Bohb { seed: u64::from(seed), random_fraction }),
+        (any::<u32>(), 2u32..90).prop_map(|(seed, population)| Algorithm::Nsga2 { seed: u64::from(seed), population }),
     ]
+}
+
+fn early_stopping() -> impl Strategy<Value = EarlyStopping> {
+    let asha =
+        (prop::sample::select(vec![AshaVariant::Promotion, AshaVariant::Stopping]), 1u32..3, 0u32..10).prop_map(|(variant, min, more)| {
+            EarlyStopping::Asha { variant, min_resource: f64::from(min), max_resource: f64::from(min + more), reduction_factor: 2.0 }
+        });
+    prop_oneof![Just(EarlyStopping::None), asha]
+}
+
+fn metrics() -> impl Strategy<Value = Vec<Metric>> {
+    prop::collection::vec(prop::sample::select(vec![Goal::Minimize, Goal::Maximize]), 1..=3).prop_map(|goals| {
+        let metric = |(goal, name): (Goal, &str)| Metric { name: name.into(), goal, target: None };
+        goals.into_iter().zip(["loss", "latency_ms", "size_bytes"]).map(metric).collect()
+    })
 }
 
 /// Studies for outside workers.
 pub fn study() -> impl Strategy<Value = StudySpec> {
     let constrained = space().prop_flat_map(|space| (constraints(&space), Just(space)));
-    (constrained, algorithm(), 1u32..500).prop_map(|((constraints, search_space), algorithm, max_trials)| StudySpec {
-        name: "random".into(),
-        metrics: vec![Metric { name: "loss".into(), goal: Goal::Minimize, target: None }],
-        search_space,
-        constraints,
-        algorithm,
-        early_stopping: EarlyStopping::None,
-        workload: None,
-        resources: Resources::default(),
-        budget: Budget { max_trials, max_parallel: 16, deadline_ms: None },
-        scheduling: Scheduling::default(),
-        labels: BTreeMap::new(),
-    })
+    (constrained, algorithm(), metrics(), early_stopping(), 1u32..500).prop_map(
+        |((constraints, search_space), algorithm, metrics, early_stopping, max_trials)| StudySpec {
+            name: "random".into(),
+            metrics,
+            search_space,
+            constraints,
+            algorithm,
+            early_stopping,
+            workload: None,
+            resources: Resources::default(),
+            budget: Budget { max_trials, max_parallel: 16, deadline_ms: None },
+            scheduling: Scheduling::default(),
+            labels: BTreeMap::new(),
+        },
+    )
 }

@@ -18,7 +18,7 @@ macro_rules! search_suite {
             use proptest::prelude::*;
             #[allow(unused_imports)]
             use $crate::model::study::Algorithm;
-            use $crate::testing::{spaces, suite};
+            use $crate::testing::{history, spaces, suite};
 
             proptest! {
                 #![proptest_config(ProptestConfig::with_cases(1000))]
@@ -31,6 +31,18 @@ macro_rules! search_suite {
                     suite::check(&study, number);
                 }
             }
+
+            proptest! {
+                #![proptest_config(ProptestConfig::with_cases(60))]
+
+                #[test]
+                fn learns_as_it_promises(study in spaces::study(), seed in any::<u32>(), points in 1u32..4, fate in any::<u64>()) {
+                    let with: fn(u64, u32) -> Algorithm = $with;
+                    let mut study = study;
+                    study.algorithm = with(u64::from(seed), points);
+                    history::check(&study, fate);
+                }
+            }
         }
     };
 }
@@ -38,14 +50,14 @@ macro_rules! search_suite {
 /// Panics where a promise is broken. `number`: a trial far from the first.
 pub fn check(spec: &StudySpec, number: u32) {
     let seed = Seed(spec.algorithm.seed());
-    let searcher = Searcher::new(spec, seed);
+    let mut searcher = Searcher::new(spec, seed, None);
     let numbers = [0, 1, 2, 3, 17, number];
     let forth: Vec<Option<Params>> = numbers.iter().map(|number| searcher.suggest(*number)).collect();
     for params in forth.iter().flatten() {
         fits(spec, params);
     }
     // Backwards and by another searcher: a proposal depends on the seed and its number alone.
-    let again = Searcher::new(spec, seed);
+    let mut again = Searcher::new(spec, seed, None);
     let back: Vec<Option<Params>> = numbers.iter().rev().map(|number| again.suggest(*number)).rev().collect();
     assert_eq!(bytes(&forth), bytes(&back));
     batches(spec);
@@ -64,7 +76,7 @@ pub fn check(spec: &StudySpec, number: u32) {
 fn batches(spec: &StudySpec) {
     let study = StudyContext::new(StudyId(uuid::Uuid::nil()), spec.clone());
     let together = propose(&study, &ProposeMemory::default(), 3);
-    let single = |number| propose(&study, &ProposeMemory { seq: 0, next: number, spent: number }, 1);
+    let single = |number| propose(&study, &ProposeMemory { seq: 0, next: number, spent: number, learned: None }, 1);
     let apart: Vec<_> = (0..3).flat_map(single).collect();
     assert_eq!(bytes(&together), bytes(&apart));
 }

@@ -116,7 +116,13 @@ fn what_must_stay_stays() {
     });
     assert_eq!(new, [Violation::Unready { node: node_id(), device: 2 }]);
     assert_eq!(faults(|snapshot, _| snapshot.nodes[0].state = NodeState::Draining).len(), 2);
-    assert_eq!(faults(|snapshot, _| snapshot.nodes[0].state = NodeState::Lost).len(), 2);
+    let silent = |snapshot: &mut Snapshot| snapshot.nodes[0].state = NodeState::Lost;
+    assert_eq!(faults(|snapshot, _| silent(snapshot)), [], "nobody can be told to go");
+    let moved = faults(|snapshot, plan| {
+        silent(snapshot);
+        plan.entries[0].slots = vec![slot(2)];
+    });
+    assert_eq!(moved, [Violation::Unready { node: node_id(), device: 2 }]);
 }
 
 #[test]

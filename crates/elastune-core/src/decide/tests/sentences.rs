@@ -2,6 +2,7 @@
 
 use super::super::{DecideMemory, decide};
 use super::world::{node, spec, trial};
+use crate::model::cluster::NodeState;
 use crate::model::ids::StudyId;
 use crate::model::plan::{Plan, PlanEntry};
 use crate::model::snapshot::{Snapshot, StudyView};
@@ -74,6 +75,32 @@ fn a_small_gain_does_not_pay_for_a_resize() {
     let (code, text) = text(&world, 0);
     assert_eq!(code, "guarded");
     assert!(text.starts_with("keeps width 1; about 40 s of its work left; growing to width 2 would gain 1.0"), "{text}");
+}
+
+#[test]
+fn a_raised_least_width_makes_a_running_trial_grow_whatever_it_gains() {
+    let mut world = snapshot(PolicyName::Fluid, 4, 1);
+    world.current = decide(&world, &DecideMemory::default(), Seed(0)).plan;
+    runs(&mut world, 0, &[(1, 4.0), (2, 4.0), (4, 5.0)]);
+    world.studies[0].spec.resources.min_width = 4;
+    let decision = decide(&world, &DecideMemory::default(), Seed(0));
+    assert_eq!((decision.report.trials[0].code.as_str(), decision.plan.entries[0].slots.len()), ("grown", 4));
+    world.nodes[0].devices.truncate(3);
+    let decision = decide(&world, &DecideMemory::default(), Seed(0));
+    assert_eq!((decision.report.trials[0].code.as_str(), decision.plan.entries.len()), ("preempted", 0), "three are too few");
+}
+
+#[test]
+fn a_trial_on_silent_nodes_stays_in_the_plan_until_another_node_has_room() {
+    let mut world = snapshot(PolicyName::Fluid, 2, 1);
+    world.current = decide(&world, &DecideMemory::default(), Seed(0)).plan;
+    runs(&mut world, 0, &[(1, 4.0)]);
+    world.nodes[0].state = NodeState::Lost;
+    let decision = decide(&world, &DecideMemory::default(), Seed(0));
+    assert_eq!((&decision.plan.entries, decision.report.trials[0].code.as_str()), (&world.current.entries, "lost"));
+    world.nodes.push(node(8, DeviceKind::Cpu, 1, 1));
+    let decision = decide(&world, &DecideMemory::default(), Seed(0));
+    assert_eq!(decision.plan.entries[0].slots[0].node, world.nodes[1].id);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! From a document to a study, or to every error in it at once. Called by the service on POST, by the CLI before it sends, by tests.
 
+mod algorithm;
 mod fields;
 mod space;
 mod study;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fields::{Field, Object};
-use super::{space, units, workload};
+use super::{algorithm::algorithm, space, units, workload};
 use crate::early_stopping::rungs::{MAX_RUNGS, Rungs};
 use crate::model::space::SearchSpace;
 use crate::model::study::*;
@@ -14,8 +14,6 @@ use crate::time::Span;
 const MAX_METRICS: usize = 32;
 const MAX_LABELS: usize = 64;
 const MAX_TRIALS: i64 = 100_000;
-/// Two to the 53rd: exact as a JSON number everywhere.
-const MAX_SEED: i64 = 1 << 53;
 /// Most units of resource (epochs) of a trial.
 const MAX_RESOURCE: i64 = 1_000_000_000;
 const YEAR_MS: i64 = 366 * 86_400_000;
@@ -109,42 +107,13 @@ fn metrics(field: &Field) -> Option<Vec<Metric>> {
 }
 
 /// The `name` of a section that may also be written as the name alone (`algorithm: random`).
-fn named<'a, T: Copy>(field: &Field<'a>, what: &str, built: &[(&str, T)], planned: &[&str]) -> Option<(T, Option<Object<'a>>)> {
+pub(super) fn named<'a, T: Copy>(field: &Field<'a>, what: &str, built: &[(&str, T)], planned: &[&str]) -> Option<(T, Option<Object<'a>>)> {
     if field.value().is_string() {
         return field.choice(what, built, planned).map(|name| (name, None));
     }
     let mut object = field.object()?;
     let name = object.required("name").and_then(|field| field.choice(what, built, planned))?;
     Some((name, Some(object)))
-}
-
-fn algorithm(field: &Field) -> Option<Algorithm> {
-    const PLANNED: &[&str] = &["tpe", "gp", "cmaes", "nsga2", "evolution", "pbt", "pb2", "bohb", "hyperband", "qmc"];
-    let built = [
-        ("random", Algorithm::Random { seed: 0 }),
-        ("sobol", Algorithm::Sobol { seed: 0 }),
-        ("grid", Algorithm::Grid { seed: 0, points: Algorithm::default_points() }),
-    ];
-    let names: Vec<(&str, usize)> = built.iter().enumerate().map(|(index, (name, _))| (*name, index)).collect();
-    let (index, object) = named(field, "algorithm", &names, PLANNED)?;
-    let mut algorithm = built[index].1.clone();
-    let Some(mut object) = object else { return Some(algorithm) };
-    let given = object.get("seed").map(|field| field.int(0..=MAX_SEED));
-    let mut whole = !matches!(given, Some(None));
-    match &mut algorithm {
-        Algorithm::Random { seed } | Algorithm::Sobol { seed } => *seed = given.flatten().unwrap_or(0) as u64,
-        Algorithm::Grid { seed, points } => {
-            *seed = given.flatten().unwrap_or(0) as u64;
-            if let Some(field) = object.get("points") {
-                match field.int(1..=1_000) {
-                    Some(given) => *points = given as u32,
-                    None => whole = false,
-                }
-            }
-        }
-    }
-    object.close();
-    whole.then_some(algorithm)
 }
 
 fn early_stopping(field: &Field) -> Option<EarlyStopping> {
@@ -331,7 +300,7 @@ fn feasible(spec: &mut StudySpec, space_field: Field, constraints: Option<Field>
                 !cells.is_empty()
             }
         },
-        Algorithm::Random { .. } | Algorithm::Sobol { .. } => space.anchor().is_some(),
+        _ => space.anchor().is_some(),
     };
     if !possible {
         let message = "no point of the search space was found that keeps all constraints; loosen them";

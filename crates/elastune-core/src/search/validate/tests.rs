@@ -125,7 +125,12 @@ fn each_mistake_is_refused_at_its_place() {
         ("/metrics/-", json!({"name": "val_loss"}), "metrics[1].goal: is missing"),
         ("/name", json!(""), "name: must not be empty"),
         ("/name", json!("x".repeat(101)), "name: must be at most 100 characters long"),
-        ("/algorithm", json!({"name": "tpe"}), "algorithm.name: 'tpe' is not supported in this version"),
+        ("/algorithm", json!({"name": "pbt"}), "algorithm.name: 'pbt' is not supported in this version"),
+        ("/algorithm", json!({"name": "tpe", "candidates": 0}), "algorithm.candidates: must be at least 1"),
+        ("/algorithm", json!({"name": "tpe", "gamma": 0.1}), "algorithm.gamma: unknown key 'gamma'"),
+        ("/algorithm", json!({"name": "cmaes", "startup_trials": 3}), "algorithm.startup_trials: unknown key 'startup_trials'"),
+        ("/algorithm", json!({"name": "bohb", "random_fraction": 1.5}), "algorithm.random_fraction: must be from 0 to 1"),
+        ("/algorithm", json!({"name": "nsga2", "population": 1}), "algorithm.population: must be at least 2"),
         ("/algorithm", json!("rndom"), "algorithm: unknown algorithm 'rndom'; did you mean 'random'?"),
         ("/algorithm/seed", json!(-1), "algorithm.seed: must be at least 0"),
         ("/early_stopping", json!({"name": "median"}), "early_stopping.name: 'median' is not supported in this version"),
@@ -198,7 +203,7 @@ fn conditions_on_lattices_take_the_values_that_are_drawn() {
         "x": {"type": "int", "min": 0, "max": 9, "when": {"rate": [0.3, 0.5]}}
     });
     let spec = accept(&document).spec;
-    let searcher = crate::search::Searcher::new(&spec, crate::rng::Seed(1));
+    let mut searcher = crate::search::Searcher::new(&spec, crate::rng::Seed(1), None);
     let drawn: Vec<_> = (0..200).filter_map(|number| searcher.suggest(number)).collect();
     let with_x = drawn.iter().filter(|params| params.contains_key("x")).count();
     assert!((40..160).contains(&with_x), "about two in five have x, not {with_x} of 200");

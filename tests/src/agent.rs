@@ -18,11 +18,15 @@ pub struct Node {
     pub slots: u16,
     /// Another program than `trial-worker`, for workers that dawdle.
     pub worker: Option<PathBuf>,
+    /// Another way to the service than straight.
+    pub server: Option<String>,
+    /// Further arguments.
+    pub arguments: Vec<String>,
 }
 
 impl Node {
     pub fn new(name: &str, slots: u16) -> Node {
-        Node { name: name.into(), address: "127.0.0.1".into(), slots, worker: None }
+        Node { name: name.into(), address: "127.0.0.1".into(), slots, worker: None, server: None, arguments: Vec::new() }
     }
 }
 
@@ -74,12 +78,19 @@ impl Agent {
 
 fn launch(node: &Node, state: &Path, data: &Path, server: &str, token: &str) -> Process {
     let mut command = Command::new(program("trial-agent"));
-    command.args(["--service", server, "--name", &node.name, "--devices", &format!("cpu:{}", node.slots)]);
+    command.args([
+        "--service",
+        node.server.as_deref().unwrap_or(server),
+        "--name",
+        &node.name,
+        "--devices",
+        &format!("cpu:{}", node.slots),
+    ]);
     command.args(["--advertise", &node.address, "--listen", &node.address]).arg("--state").arg(state).arg("--data").arg(data);
     if let Some(worker) = &node.worker {
         command.arg("--worker").arg(worker);
     }
-    command.env("ELASTUNE_TOKEN", token);
+    command.args(&node.arguments).env("ELASTUNE_TOKEN", token);
     Process::start(command, &state.with_extension("log"))
 }
 

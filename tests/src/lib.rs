@@ -5,12 +5,14 @@ pub mod agent;
 pub mod data;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 pub mod service;
 pub mod studies;
 pub mod world;
 
 pub use agent::Agent;
 pub use postgres::Postgres;
+pub use proxy::Proxy;
 pub use service::Service;
 pub use world::World;
 

@@ -53,6 +53,14 @@ impl Postgres {
         format!("postgres://elastune@localhost/postgres?host={}", self.folder.display())
     }
 
+    /// Runs SQL that no API offers.
+    pub async fn run(&self, sql: &str) {
+        let mut psql = tokio::process::Command::from(self.command("psql"));
+        psql.args(["--quiet", "--no-psqlrc", "--single-transaction", "--set", "ON_ERROR_STOP=1", "--command", sql, &self.url()]);
+        let done = psql.output().await.expect("psql starts");
+        assert!(done.status.success(), "psql: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
     /// As `kill -9` of every process of the server.
     pub fn kill(&mut self) {
         let process = self.process.as_mut().expect("it runs");

@@ -35,6 +35,10 @@ impl Service {
         format!("http://{}", self.address)
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn token_file(&self) -> &Path {
         &self.token_file
     }

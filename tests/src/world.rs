@@ -4,14 +4,25 @@ use std::path::{Path, PathBuf};
 
 use elastune_api::client::Client;
 use elastune_api::study::{Study, StudyEventLine};
-use elastune_api::trial::Trial;
+use elastune_api::trial::{Measurement, Trial};
 use elastune_core::model::cluster::NodeState;
 use elastune_core::model::event::Event;
-use elastune_core::model::ids::StudyId;
+use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::model::study::StudyState;
+use elastune_core::model::trial::CheckpointRef;
+use elastune_core::model::width::Width;
 
 use crate::agent::{Agent, Node};
 use crate::{Postgres, Service, data, seconds, until};
+
+/// A trial's end, without how long it took.
+#[derive(Debug, PartialEq)]
+pub struct Outcome {
+    step: u64,
+    /// Of the last state saved: weights, moments, counters.
+    sha256: String,
+    measurements: Vec<Measurement>,
+}
 
 /// Fields are dropped in order: agents before their service, it before its database, the folder last.
 #[derive(Debug)]
@@ -80,6 +91,35 @@ impl World {
 
     pub async fn trials(&self, study: StudyId) -> Vec<Trial> {
         self.client().all_trials(study).await.expect("trials are listed")
+    }
+
+    /// Resources that the trial has measured; nothing while the service is down.
+    pub async fn measured(&self, trial: TrialId) -> Vec<f64> {
+        self.client().measurements(trial).await.unwrap_or_default().iter().map(|measurement| measurement.step).collect()
+    }
+
+    /// Waits until the trial has measured `more` times more than now.
+    pub async fn trained(&self, trial: TrialId, more: usize) {
+        let before = self.measured(trial).await.len();
+        until("it trains", seconds(120), async || (self.measured(trial).await.len() >= before + more).then_some(())).await;
+    }
+
+    pub async fn width_becomes(&self, trial: TrialId, width: u16) {
+        until(&format!("width {width}"), seconds(120), async || {
+            (self.client().trial(trial).await.ok()?.width == Width::Devices(width)).then_some(())
+        })
+        .await;
+    }
+
+    /// What the study's only trial came to.
+    pub async fn result(&self, study: StudyId) -> Outcome {
+        let trial = self.trials(study).await.remove(0).id;
+        let checkpoints = self.client().checkpoints(trial).await.expect("checkpoints are listed");
+        let last = checkpoints.into_iter().map(|listed| listed.checkpoint).max_by_key(|checkpoint| checkpoint.step);
+        let CheckpointRef { step, sha256, .. } = last.expect("it has saved at its end");
+        let mut measurements = self.client().measurements(trial).await.expect("measurements are listed");
+        measurements.iter_mut().for_each(|measurement| measurement.elapsed_s = 0.0);
+        Outcome { step, sha256, measurements }
     }
 
     /// Every event up to now.

@@ -46,4 +46,8 @@ async fn training_goes_on_while_a_joiner_dawdles() {
     let study = world.completed(study.id, 300).await;
     assert_eq!(study.counts.completed, 1);
     assert_eq!(world.client().trial(trial.id).await.expect("the trial is there").attempt, 1);
+    // The picture of the study is drawn from what the trial's is.
+    let picture = world.client().study_widths(study.id).await.expect("widths are listed");
+    assert_eq!((picture.trials.len(), picture.trials[0].number, picture.truncated), (1, 0, false));
+    assert_eq!(picture.trials[0].points, world.client().widths(trial.id).await.expect("widths are listed"));
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -287,6 +288,29 @@ int c10d_group_abort(const Group* group) {
 
 int c10d_group_free(Group* group) {
   return guard([&] { delete group; });
+}
+
+// ---- kernels
+
+int c10d_kernels_pin() {
+  return guard([] {
+    auto& context = at::globalContext();
+    context.setBenchmarkCuDNN(false);
+    context.setDeterministicCuDNN(true);
+    context.setAllowTF32CuBLAS(false);
+    context.setAllowTF32CuDNN(false);
+    // Filling what is allocated costs time and changes nothing that is computed.
+    context.setDeterministicFillUninitializedMemory(false);
+    context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  });
+}
+
+int c10d_kernels_pinned(bool* out) {
+  return guard([&] {
+    auto& context = at::globalContext();
+    *out = context.deterministicAlgorithms() && context.deterministicCuDNN() && !context.benchmarkCuDNN() &&
+        !context.allowTF32CuBLAS() && !context.allowTF32CuDNN();
+  });
 }
 
 // ---- the core of DistributedDataParallel

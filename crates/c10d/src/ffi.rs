@@ -79,6 +79,9 @@ unsafe extern "C" {
     fn c10d_group_abort(group: *const RawGroup) -> c_int;
     fn c10d_group_free(group: *mut RawGroup) -> c_int;
 
+    fn c10d_kernels_pin() -> c_int;
+    fn c10d_kernels_pinned(out: *mut bool) -> c_int;
+
     fn c10d_reducer_new(
         group: *const RawGroup,
         params: *const *mut C_tensor,
@@ -305,4 +308,16 @@ impl Drop for ReducerHandle {
         // SAFETY: the handle is owned and not used again.
         let _ = unsafe { c10d_reducer_free(self.0.as_ptr()) };
     }
+}
+
+pub fn pin_kernels() -> Result<()> {
+    // SAFETY: no arguments.
+    check(unsafe { c10d_kernels_pin() })
+}
+
+pub fn kernels_are_pinned() -> Result<bool> {
+    let mut pinned = false;
+    // SAFETY: the result outlives the call.
+    check(unsafe { c10d_kernels_pinned(&raw mut pinned) })?;
+    Ok(pinned)
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 mod error;
 mod ffi;
 mod group;
+pub mod kernels;
 mod reaper;
 mod reducer;
 mod store;

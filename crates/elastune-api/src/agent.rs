@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use elastune_core::elastic::Fact;
 use elastune_core::model::cluster::{Device, Slot};
 use elastune_core::model::event::MetricValue;
 pub use elastune_core::model::group::Exit;
-use elastune_core::model::group::{Finish, Order};
+use elastune_core::model::group::{Finish, Member, Order};
 use elastune_core::model::ids::{Incarnation, NodeId, TrialId};
 use elastune_core::model::space::Params;
 use elastune_core::model::study::Workload;
@@ -123,14 +124,25 @@ pub enum ReportBody {
         generation: u32,
         order: u32,
         step: u64,
+        /// With whom, in rank order.
+        #[serde(default)]
+        members: Vec<Incarnation>,
         #[schema(value_type = String)]
         address: SocketAddr,
     },
     /// The group broke under this rank: it holds `step` committed steps and waits for an order. `address` is its next store socket.
     Broken {
         generation: u32,
+        /// The highest that it took up.
+        #[serde(default)]
+        order: u32,
         step: u64,
         error: String,
+        /// The generation on which it last committed, and with whom, in rank order; 0 and nobody if it never did.
+        #[serde(default)]
+        committed: u32,
+        #[serde(default)]
+        members: Vec<Member>,
         #[schema(value_type = String)]
         address: SocketAddr,
     },
@@ -170,6 +182,30 @@ pub enum ReportBody {
     Exited {
         exit: Exit,
     },
+}
+
+impl ReportBody {
+    /// What it means to those who steer the process's group, if anything.
+    pub fn fact(&self, incarnation: Incarnation) -> Option<Fact> {
+        Some(match self.clone() {
+            ReportBody::Ready { address } => Fact::Ready { incarnation, address },
+            ReportBody::Committed { generation, order, step, members, address } => {
+                Fact::Committed { incarnation, generation, order, step, members, address }
+            }
+            ReportBody::Broken { generation, order, step, committed, members, address, .. } => {
+                Fact::Broken { incarnation, generation, order, step, committed, members, address }
+            }
+            ReportBody::OrderFailed { generation, order, error, address } => {
+                Fact::OrderFailed { incarnation, generation, order, error, address }
+            }
+            ReportBody::Exited { exit } => Fact::Exited { incarnation, exit },
+            ReportBody::Progress { .. }
+            | ReportBody::Measured { .. }
+            | ReportBody::Milestone { .. }
+            | ReportBody::Checkpointed { .. }
+            | ReportBody::Log { .. } => return None,
+        })
+    }
 }
 
 /// What the service took. Dropped reports are answered, never an error: a late process is not a fault.

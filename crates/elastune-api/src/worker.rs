@@ -54,12 +54,16 @@ pub fn environment(threads: u32) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What an agent tells a worker. Each replaces the one before.
+/// What an agent tells a worker. Each replaces the one of its kind before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "to_worker", rename_all = "snake_case")]
 pub enum ToWorker {
     Control {
         control: Control,
+    },
+    /// All ranks have waited in a collective for too long: the group is to break. Void once the worker's counter has moved on.
+    Abort {
+        counter: u64,
     },
     /// The agent has made durable everything up to this `number`; no need to send it again.
     Ack {

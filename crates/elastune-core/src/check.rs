@@ -110,10 +110,12 @@ fn check_entry(entry: &PlanEntry, known: &Known, found: &mut Vec<Violation>) {
     };
     let kept: Vec<Slot> = before.iter().filter(usable).copied().collect();
     let frozen = (view.frozen || view.held) && !kept.is_empty();
+    let silent = |slot: &Slot| known.devices.get(&(slot.node, slot.device)).is_some_and(|(node, _)| node.state == NodeState::Lost);
+    let stranded = !before.is_empty() && before == entry.slots && before.iter().all(silent);
     if frozen && kept != entry.slots {
         found.push(Violation::Frozen { trial });
     }
-    if !frozen && !legal(study, view, entry) {
+    if !frozen && !stranded && !legal(study, view, entry) {
         found.push(Violation::Width { trial, width: entry.width() });
     }
     let mut own = BTreeSet::new();
@@ -128,6 +130,7 @@ fn check_entry(entry: &PlanEntry, known: &Known, found: &mut Vec<Violation>) {
             Some((view, _)) => match view.state {
                 NodeState::Ready => {}
                 NodeState::Cordoned if had => {}
+                NodeState::Lost if stranded => {}
                 _ => found.push(Violation::Unready { node, device }),
             },
         }

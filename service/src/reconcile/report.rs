@@ -2,7 +2,6 @@
 
 use elastune_api::agent::{AgentReport, ReportBody};
 use elastune_api::trial::Measurement;
-use elastune_core::elastic::Fact;
 use elastune_core::model::event::Event;
 use elastune_core::model::group::Group;
 use elastune_core::model::ids::Incarnation;
@@ -22,7 +21,7 @@ const RATES_KEPT: usize = 16;
 
 /// Whether the report may start the trial's next attempt or order, for which the current plan is needed.
 pub fn needs_placement(body: &ReportBody) -> bool {
-    fact(Incarnation(uuid::Uuid::nil()), body).is_some() || matches!(body, ReportBody::Milestone { .. })
+    body.fact(Incarnation(uuid::Uuid::nil())).is_some() || matches!(body, ReportBody::Milestone { .. })
 }
 
 /// Applies one report. The inner error says why it is dropped.
@@ -37,7 +36,7 @@ pub async fn take(
         logs::insert(conn, report.trial, report.attempt, report.at, source, line).await?;
         return Ok(Ok(()));
     }
-    if let Some(fact) = fact(report.incarnation, &report.body) {
+    if let Some(fact) = report.body.fact(report.incarnation) {
         let known =
             subject.group.as_ref().is_some_and(|stored| stored.group.attempt == report.attempt && knows(&stored.group, report.incarnation));
         if !known {
@@ -63,24 +62,6 @@ pub async fn take(
         ReportBody::Checkpointed { checkpoint } => checkpointed(conn, change, subject, checkpoint).await,
         _ => Ok(Ok(())),
     }
-}
-
-/// What carry-out wants to know.
-fn fact(incarnation: Incarnation, body: &ReportBody) -> Option<Fact> {
-    Some(match body.clone() {
-        ReportBody::Ready { address } => Fact::Ready { incarnation, address },
-        ReportBody::Committed { generation, order, step, address } => Fact::Committed { incarnation, generation, order, step, address },
-        ReportBody::Broken { generation, step, address, .. } => Fact::Broken { incarnation, generation, step, address },
-        ReportBody::OrderFailed { generation, order, error, address } => {
-            Fact::OrderFailed { incarnation, generation, order, error, address }
-        }
-        ReportBody::Exited { exit } => Fact::Exited { incarnation, exit },
-        ReportBody::Progress { .. }
-        | ReportBody::Measured { .. }
-        | ReportBody::Milestone { .. }
-        | ReportBody::Checkpointed { .. }
-        | ReportBody::Log { .. } => return None,
-    })
 }
 
 /// A process of the group, or one that an order given up may still have made one.

@@ -2,6 +2,7 @@
 //! driver about once a second, in every replica.
 
 use elastune_core::elastic::Fact;
+use elastune_core::model::cluster::NodeState;
 use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::time::{Span, Time};
 use sqlx::{Connection, PgConnection};
@@ -43,7 +44,11 @@ async fn give_up_nodes(conn: &mut PgConnection, now: Time, watching_since: Time)
 /// Processes on nodes that are lost or removed are dropped from their groups. By state, so that a crash in between loses nothing.
 async fn drop_lost_processes(conn: &mut PgConnection) -> Result<()> {
     for (study, trial, lost) in groups::on_lost_nodes(conn).await? {
-        let facts: Vec<Fact> = lost.into_iter().map(|node| Fact::NodeLost { node }).collect();
+        let mut facts = Vec::new();
+        for node in lost {
+            let for_good = nodes::get(conn, node).await?.state == NodeState::Removed;
+            facts.push(Fact::NodeLost { node, for_good });
+        }
         steer_one(conn, study, trial, &facts).await?;
     }
     Ok(())

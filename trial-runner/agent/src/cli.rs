@@ -1,7 +1,7 @@
 //! The agent's command line: flags with `ELASTUNE_*` equivalents, checked and turned into a `Config`. Called by `main`.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,11 +35,11 @@ pub struct Args {
     /// Most trials that may share one GPU
     #[arg(long, env = "ELASTUNE_MAX_SHARERS", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub max_sharers: u8,
-    /// Address at which workers on other nodes reach this node's workers
-    #[arg(long, env = "ELASTUNE_ADVERTISE", default_value = "127.0.0.1")]
+    /// Address, or a name that resolves to it, at which workers on other nodes reach this node's workers
+    #[arg(long, env = "ELASTUNE_ADVERTISE", default_value = "127.0.0.1", value_parser = address)]
     pub advertise: IpAddr,
-    /// Address that this node's workers listen on for each other; their traffic is not authenticated
-    #[arg(long, env = "ELASTUNE_LISTEN", default_value = "127.0.0.1")]
+    /// Address, or a name of it, that this node's workers listen on for each other; their traffic is not authenticated
+    #[arg(long, env = "ELASTUNE_LISTEN", default_value = "127.0.0.1", value_parser = address)]
     pub listen: IpAddr,
     /// The worker's program [default: trial-worker beside this program]
     #[arg(long, env = "ELASTUNE_WORKER")]
@@ -56,6 +56,9 @@ pub struct Args {
     /// Seconds without progress after which a computing worker is killed
     #[arg(long, env = "ELASTUNE_STALL_S", default_value_t = 60.0, value_parser = seconds)]
     pub stall_s: f64,
+    /// Seconds that all ranks of a group may wait in one collective before the group is broken up
+    #[arg(long, env = "ELASTUNE_COLLECTIVE_S", default_value_t = 25.0, value_parser = seconds)]
+    pub collective_s: f64,
     /// Seconds that a worker may take to start
     #[arg(long, env = "ELASTUNE_START_S", default_value_t = 120.0, value_parser = seconds)]
     pub start_s: f64,
@@ -130,6 +133,8 @@ pub struct Limits {
     pub silence: Duration,
     /// Its counter stands still while it computes or saves.
     pub stall: Duration,
+    /// All ranks of a group stand still in a collective.
+    pub collective: Duration,
     /// From its start to its first counted work.
     pub start: Duration,
     /// From SIGTERM to SIGKILL.
@@ -178,6 +183,7 @@ impl Args {
             limits: Limits {
                 silence: Duration::from_secs_f64(self.silence_s),
                 stall: Duration::from_secs_f64(self.stall_s),
+                collective: Duration::from_secs_f64(self.collective_s),
                 start: Duration::from_secs_f64(self.start_s),
                 grace: Duration::from_secs_f64(self.grace_s),
                 save: Duration::from_secs_f64(self.save_s),
@@ -191,6 +197,15 @@ impl Args {
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "node".into() } else { name.trim().to_owned() }
+}
+
+/// Names are looked up once, here: workers and their peers must mean the same address for as long as the agent runs.
+fn address(text: &str) -> Result<IpAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let mut found = (text, 0).to_socket_addrs().map_err(|error| format!("no IP address, and it cannot be looked up as a name: {error}"))?;
+    found.next().map(|socket| socket.ip()).ok_or_else(|| "this name has no address".into())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -215,7 +230,17 @@ mod tests {
     fn nonsense_is_refused_with_the_flag_named() {
         let error = Args::try_parse_from(["trial-agent", "--service", "http://x", "--devices", "gpu?"]).expect_err("invalid");
         assert!(error.to_string().contains("--devices"));
+        let error = Args::try_parse_from(["trial-agent", "--service", "http://x", "--advertise", "a name"]).expect_err("invalid");
+        assert!(error.to_string().contains("--advertise"));
         let args = Args::try_parse_from(["trial-agent", "--service", "localhost:80"]).expect("clap can't know");
         assert!(args.config().expect_err("no scheme").to_string().contains("--service"));
+    }
+
+    #[test]
+    fn an_address_may_be_given_by_name() {
+        let args = ["trial-agent", "--service", "http://x", "--advertise", "localhost", "--listen", "127.0.0.3"];
+        let args = Args::try_parse_from(args).expect("both are addresses");
+        assert!(args.advertise.is_loopback());
+        assert_eq!(args.listen, IpAddr::from([127, 0, 0, 3]));
     }
 }

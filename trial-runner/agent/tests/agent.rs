@@ -200,6 +200,58 @@ async fn the_silent_and_the_stuck_are_killed() {
 }
 
 #[tokio::test]
+async fn survivors_of_its_own_group_go_on_while_the_service_is_away() {
+    let mut service = Service::start().await;
+    let agent = Agent::start(&service, &[]);
+    let (mut survivor, mut victim) = (scripted(0, ""), scripted(1, "ready"));
+    victim.trial = survivor.trial;
+    let members = format!("{}/0,{}/1", survivor.incarnation, victim.incarnation);
+    survivor.launch.study_name = format!("ready;break:{members}");
+    service.desire(1, 1, &[&survivor, &victim]);
+    service.wait("the break", |seen| seen.bodies(&survivor).len() == 2 && seen.bodies(&victim).len() == 1).await;
+    service.go_away();
+    let orders = |agent: &Agent| agent.trace(&survivor).iter().filter(|line| line.starts_with("order ")).count();
+    assert_eq!(orders(&agent), 0, "its peer lives and may speak yet");
+    agent.kill_worker(&victim);
+    agent.traced(&survivor, "order 3 generation 2 of 1").await;
+    assert_eq!(orders(&agent), 1);
+    service.come_back().await;
+    service.wait("the loss", |seen| !seen.exits(&victim).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_group_with_a_rank_elsewhere_is_left_to_the_service() {
+    let service = Service::start().await;
+    let agent = Agent::start(&service, &[]);
+    let mut survivor = scripted(0, "");
+    // The other one was on another node.
+    let gone = scripted(1, "").incarnation;
+    survivor.launch.study_name = format!("ready;break:{}/0,{gone}/1", survivor.incarnation);
+    survivor.launch.study_name += "@elsewhere;log:told";
+    service.desire(1, 1, &[&survivor]);
+    service.wait("the break", |seen| seen.logs(&survivor) == ["told"]).await;
+    let mark = service.seen().heartbeats.len();
+    service.wait("signs of life", |seen| seen.heartbeats.len() > mark + 5).await;
+    assert!(agent.trace(&survivor).iter().all(|line| !line.starts_with("order ")));
+}
+
+#[tokio::test]
+async fn a_group_that_hangs_is_aborted_and_one_that_computes_is_not() {
+    let service = Service::start().await;
+    let agent = Agent::start(&service, &["--collective-s", "1"]);
+    let hanging = scripted(0, "ready;hang");
+    let (mut waits, computes) = (scripted(0, "ready;hang"), scripted(1, "ready"));
+    service.desire(1, 1, &[&hanging]);
+    agent.traced(&hanging, "abort 1").await;
+    waits.trial = computes.trial;
+    service.desire(1, 2, &[&waits, &computes]);
+    service.wait("both", |seen| seen.bodies(&waits).len() + seen.bodies(&computes).len() == 2).await;
+    let mark = service.seen().heartbeats.len();
+    service.wait("signs of life", |seen| seen.heartbeats.len() > mark + 10).await;
+    assert!(agent.trace(&waits).iter().all(|line| !line.starts_with("abort")), "the other one may come");
+}
+
+#[tokio::test]
 async fn asked_to_end_the_agent_ends_its_workers_first() {
     let service = Service::start().await;
     let mut agent = Agent::start(&service, &[]);

@@ -34,7 +34,10 @@ fn unusable(message: impl Into<String>) -> Exit {
 fn device(name: &str) -> Result<Device, Exit> {
     match name.strip_prefix("cuda:").map(str::parse) {
         None if name == "cpu" => Ok(Device::Cpu),
-        Some(Ok(index)) if tch::Cuda::device_count() > index as i64 => Ok(Device::Cuda(index)),
+        Some(Ok(index)) if tch::Cuda::device_count() > index as i64 => {
+            c10d::kernels::pin().map_err(|error| Exit::Lost { message: error.to_string() })?;
+            Ok(Device::Cuda(index))
+        }
         _ => Err(Exit::Lost { message: format!("this build of libtorch has no device {name}") }),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use elastune_api::agent::{Control, Exit, Launch, ReportBody};
+use elastune_api::agent::{Control, Exit, Launch};
 use elastune_api::worker::{ToAgent, ToWorker, WorkerConfig, environment};
 use elastune_core::elastic::{Attempt, Effect, Fact, Want, carry_out};
 use elastune_core::model::cluster::Slot;
@@ -184,7 +184,7 @@ impl Stage {
             ToAgent::Saved { number, .. } if number > 0 => self.say(incarnation, &ToWorker::Ack { count: number }),
             ToAgent::Report { number, body } => {
                 self.say(incarnation, &ToWorker::Ack { count: number });
-                self.facts.extend(fact(incarnation, body));
+                self.facts.extend(body.fact(incarnation));
             }
             _ => {}
         }
@@ -295,18 +295,6 @@ impl Drop for Stage {
 
 fn trial() -> TrialId {
     TrialId(uuid::Uuid::from_u128(7))
-}
-
-fn fact(incarnation: Incarnation, body: ReportBody) -> Option<Fact> {
-    Some(match body {
-        ReportBody::Ready { address } => Fact::Ready { incarnation, address },
-        ReportBody::Committed { generation, order, step, address } => Fact::Committed { incarnation, generation, order, step, address },
-        ReportBody::Broken { generation, step, address, .. } => Fact::Broken { incarnation, generation, step, address },
-        ReportBody::OrderFailed { generation, order, error, address } => {
-            Fact::OrderFailed { incarnation, generation, order, error, address }
-        }
-        _ => return None,
-    })
 }
 
 fn attend(stream: UnixStream, hears: &Sender<Heard>) {

@@ -15,8 +15,11 @@ use crate::time::{Span, Time};
 pub const PREPARE: Span = Span::from_secs(90);
 /// Ranks build a group in milliseconds; a connect that hangs takes up to 25 s to give up.
 pub const ARM: Span = Span::from_secs(40);
-/// How long survivors of a crash are waited for before the group is re-formed with those who spoke.
-pub const RE_FORM: Span = Span::from_secs(5);
+/// How long survivors of a crash are waited for before the group is re-formed with those who spoke. Longer than an agent that
+/// lost its service waits between two tries, so that all nodes have spoken once the service is back.
+pub const RE_FORM: Span = Span::from_secs(8);
+/// The same where the node's agent forms the group by itself: it had its time.
+pub const RE_FORM_ALONE: Span = Span::from_secs(20);
 /// How long processes may take to save and exit.
 pub const FINISH: Span = Span::from_secs(90);
 /// Orders towards one target that may fail before carry-out keeps what runs.
@@ -29,7 +32,8 @@ pub fn carry_out(attempt: Attempt, group: Option<Group>, want: &Want, facts: &[F
         return Step { group: None, effects: Vec::new(), wake_at: None };
     };
     let mut controller = Controller { group, effects: Vec::new(), now };
-    for fact in facts {
+    let stranded = controller.is_stranded(want, facts);
+    for fact in facts.iter().filter(|fact| !(stranded && matches!(fact, Fact::NodeLost { for_good: false, .. }))) {
         controller.take(fact);
     }
     controller.steer(want);
@@ -44,6 +48,7 @@ fn first(attempt: Attempt, want: &Want) -> Option<Group> {
         generation: 0,
         order: 0,
         members: Vec::new(),
+        lost: Vec::new(),
         next: None,
         leavers: Vec::new(),
         run_until: *run_until,
@@ -92,7 +97,7 @@ impl Controller {
         let group = &self.group;
         let deadlines = [
             group.next.as_ref().map(|next| next.deadline),
-            group.crashed.map(|at| at + RE_FORM),
+            group.crashed.map(|at| at + self.patience()),
             group.finish_by,
             group.last_resize.filter(|_| !group.leavers.is_empty()).map(|at| at + FINISH),
         ];

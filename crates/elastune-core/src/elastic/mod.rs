@@ -1,10 +1,12 @@
 //! The switch protocol's controller: `carry_out` steers a trial's group of ranks to what the plan gives it. Holds no opinion.
 //! Called by the service, in the transaction that stores what happened, and by the simulator.
 
+mod alone;
 mod carry_out;
 mod hear;
 mod steer;
 
+pub use alone::Survivors;
 pub use carry_out::carry_out;
 
 use std::net::SocketAddr;
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::cluster::Slot;
 pub use crate::model::group::AttemptEnd;
-use crate::model::group::{Exit, Group};
+use crate::model::group::{Exit, Group, Member};
 use crate::model::ids::{Incarnation, NodeId, TrialId};
 use crate::model::width::Width;
 use crate::time::Time;
@@ -36,19 +38,25 @@ pub enum Fact {
         incarnation: Incarnation,
         address: SocketAddr,
     },
-    /// First step of a generation committed by this rank.
+    /// First step of a generation committed by this rank, together with `members` (in rank order).
     Committed {
         incarnation: Incarnation,
         generation: u32,
         order: u32,
         step: u64,
+        members: Vec<Incarnation>,
         address: SocketAddr,
     },
     /// The group broke under this rank; `address` is its next store socket.
     Broken {
         incarnation: Incarnation,
         generation: u32,
+        /// The highest that it took up.
+        order: u32,
         step: u64,
+        /// The generation on which it last committed a step, and with whom; 0 and nobody if it never did.
+        committed: u32,
+        members: Vec<Member>,
         address: SocketAddr,
     },
     /// This rank could not take part; the old group goes on.
@@ -63,9 +71,11 @@ pub enum Fact {
         incarnation: Incarnation,
         exit: Exit,
     },
-    /// The node is lost: its processes are dropped, never waited for.
+    /// The node is silent, or removed (`for_good`). Its processes are dropped, never waited for, except where nobody else holds
+    /// the state and the plan has no other place for the trial: then they may as well come back.
     NodeLost {
         node: NodeId,
+        for_good: bool,
     },
 }
 

@@ -1,17 +1,22 @@
 //! Steers a group towards what is wanted: gives orders, arms them, gives them up, lets survivors re-form. Called by `carry_out`.
 
 use super::Want;
-use super::carry_out::{ARM, Controller, FINISH, MOST_FAILURES, PREPARE, RE_FORM, note};
+use super::alone::carry_outs;
+use super::carry_out::{ARM, Controller, FINISH, MOST_FAILURES, PREPARE, RE_FORM, RE_FORM_ALONE, note};
 use crate::model::cluster::Slot;
 use crate::model::group::{Finish, Member, Order, Phase};
 use crate::model::ids::Incarnation;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 impl Controller {
     pub(super) fn give_up(&mut self, why: String) {
         if let Some(next) = self.group.next.take() {
-            self.group.failures += 1;
-            self.effects.push(note(format!("resize given up: {why}")));
+            if next.crash {
+                self.effects.push(note(format!("the survivors' group did not come about: {why}")));
+            } else {
+                self.group.failures += 1;
+                self.effects.push(note(format!("resize given up: {why}")));
+            }
             if next.phase == Phase::Armed {
                 self.group.abandoned = Some(next);
             }
@@ -83,7 +88,7 @@ impl Controller {
         if same_slots(&held, &self.group.target) || self.group.failures >= MOST_FAILURES {
             return;
         }
-        self.group.order += 1;
+        self.group.order = carry_outs(self.group.order);
         let mut wanted = self.group.target.clone();
         let mut members: Vec<Member> = Vec::new();
         for member in &self.group.members {
@@ -149,22 +154,49 @@ impl Controller {
         }
     }
 
+    /// Whether every rank of the membership, the lost ones included, is or was on one node: its agent forms the group anew.
+    pub(super) fn is_alone(&self) -> bool {
+        let mut nodes = self.group.members.iter().chain(&self.group.lost).map(|member| member.slot.node);
+        nodes.next().is_some_and(|first| nodes.all(|node| node == first))
+    }
+
+    /// How long after a crash to wait for those who have not spoken.
+    pub(super) fn patience(&self) -> Span {
+        if self.is_alone() { RE_FORM_ALONE } else { RE_FORM }
+    }
+
     /// Survivors of a crash form a group of their own at once; the target is worked towards afterwards.
     pub(super) fn re_form(&mut self) {
         let Some(crashed) = self.group.crashed else { return };
-        let (members, now) = (&self.group.members, self.now);
-        // Members are stripped from an order as they are lost, so the lengths tell whether it still holds.
+        let now = self.now;
         let under_way = |next: &Order| next.crash && now < next.deadline && self.group.broken.is_empty();
         if self.group.next.as_ref().is_some_and(under_way) {
             return;
         }
-        let all_spoke = members.iter().all(|member| self.group.broken.contains(&member.incarnation));
-        let none_can_host = members.iter().all(|member| member.address.is_none());
-        if none_can_host || (!all_spoke && now < crashed + RE_FORM) {
+        let has_spoken = |member: &&Member| self.group.broken.contains(&member.incarnation);
+        let hosts = |member: &&Member| member.address.is_some();
+        let mut survivors: Vec<Member> = self.group.members.iter().filter(hosts).filter(has_spoken).cloned().collect();
+        let waits = survivors.len() < self.group.members.len() || self.is_alone();
+        if waits && now < crashed + self.patience() {
             return;
         }
+        if survivors.is_empty() {
+            // Their group holds, with ranks in it that only they can reach: they are called out of it.
+            survivors = self.group.members.iter().filter(hosts).cloned().collect();
+        }
+        if survivors.is_empty() {
+            return;
+        }
+        let silent = self.group.members.len() - survivors.len();
+        if silent > 0 {
+            self.effects.push(note(format!("{silent} rank(s) could not be reached after the group broke and are left behind")));
+        }
+        let reached = |member: &Member| survivors.iter().any(|other| other.incarnation == member.incarnation);
+        let unreached: Vec<Member> = self.group.members.iter().filter(|member| !reached(member)).cloned().collect();
+        self.group.lost.extend(unreached);
+        self.group.members = survivors;
         let generation = self.next_generation();
-        self.group.order += 1;
+        self.group.order = carry_outs(self.group.order);
         self.group.abandoned = self.group.next.take().filter(|next| next.phase == Phase::Armed).or(self.group.abandoned.take());
         let mut order = Order {
             trial: self.group.trial,

@@ -30,7 +30,8 @@ pub enum Phase {
     Armed,
 }
 
-/// A try at a new membership. (generation, order) is never reused within an attempt and prefixes the store's keys.
+/// A try at a new membership. (generation, order) is never reused within an attempt and prefixes the store's keys. Orders are
+/// even where carry-out gives them, odd where a node's agent forms its own group anew.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Order {
@@ -70,10 +71,13 @@ pub struct Group {
     pub attempt: u32,
     /// 0 until the attempt's first step is committed.
     pub generation: u32,
-    /// The last order given in this attempt; 0 before the first.
+    /// The highest order of this attempt that was given or heard of; 0 before the first.
     pub order: u32,
     /// The current membership, in rank order; empty while generation is 0.
     pub members: Vec<Member>,
+    /// Of the same generation, and gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Member>,
     /// The order under way.
     pub next: Option<Order>,
     /// Left the group, may still be sending state; gone once they exit.
@@ -93,7 +97,7 @@ pub struct Group {
     /// When a member was first known to be gone or the group to be broken; until survivors have re-formed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crashed: Option<Time>,
-    /// Members that said the group broke under them, since `crashed`.
+    /// Members that are in no group any more and said so, since `crashed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<Incarnation>,
     /// Processes still there by then are given up.

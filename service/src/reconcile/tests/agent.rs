@@ -104,7 +104,8 @@ impl Agent {
                 self.alive.entry(*incarnation).and_modify(|process| process.generation = order.generation);
                 let step = (self.done[&(*trial, *attempt)] * 100.0) as u64 + 1;
                 let (generation, order) = (order.generation, order.order);
-                self.report(*incarnation, ReportBody::Committed { generation, order, step, address: address(self.seq) }, batch);
+                let (members, address) = (Vec::new(), address(self.seq));
+                self.report(*incarnation, ReportBody::Committed { generation, order, step, members, address }, batch);
             }
             return;
         }

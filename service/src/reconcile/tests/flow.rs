@@ -122,7 +122,7 @@ async fn a_memory_folded_bit_by_bit_is_the_one_folded_from_the_start() {
     let judged = memory::of_judge(&mut conn, &row).await.expect("a memory").memory;
     assert_eq!(text(serde_json::to_string(&judged)), text(serde_json::to_string(&judge::fold(&row.spec, Default::default(), &all))));
     let proposed = memory::of_propose(&mut conn, &row).await.expect("a memory").memory;
-    assert_eq!(text(serde_json::to_string(&proposed)), text(serde_json::to_string(&propose::fold(Default::default(), &all))));
+    assert_eq!(text(serde_json::to_string(&proposed)), text(serde_json::to_string(&propose::fold(&row.spec, Default::default(), &all))));
 }
 
 #[tokio::test]

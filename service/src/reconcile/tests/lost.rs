@@ -51,6 +51,9 @@ async fn a_silent_node_is_lost_and_its_trial_goes_on_elsewhere() {
     watch::look(&mut *world.conn().await).await.expect("a look");
     let node = nodes::get(&mut *world.conn().await, gone.node).await.expect("the node");
     assert_eq!(node.state, NodeState::Lost);
+    assert_eq!(world.trials(study).await[0].attempt, 1, "it may come back as long as it has no other place");
+    world.reconcile(study).await;
+    watch::look(&mut *world.conn().await).await.expect("a look");
     let trial = &world.trials(study).await[0];
     assert_eq!((trial.state, trial.reason, trial.attempt, trial.failures), (TrialState::Waiting, Some(Reason::WorkerLost), 2, 0));
 
@@ -63,6 +66,30 @@ async fn a_silent_node_is_lost_and_its_trial_goes_on_elsewhere() {
     gone.report(incarnation, elastune_api::agent::ReportBody::Progress { done: 1.0, step: 1, rates: Vec::new() }, &mut batch);
     assert_eq!(gone.send(&mut *world.conn().await, batch).await.dropped.len(), 1);
     assert!(gone.desired(&mut *world.conn().await).await.workers.is_empty());
+}
+
+#[tokio::test]
+async fn a_silent_node_that_comes_back_finds_its_trial_where_it_was() {
+    let world = World::new().await;
+    let mut node = world.node(1).await;
+    let study = world.study(&document(1, json!({}))).await;
+    watch::look(&mut *world.conn().await).await.expect("a look");
+    for _ in 0..4 {
+        world.reconcile(study).await;
+        node.step(&mut *world.conn().await).await;
+    }
+    pass(&world, 31_000, true).await;
+    for _ in 0..3 {
+        watch::look(&mut *world.conn().await).await.expect("a look");
+        world.reconcile(study).await;
+    }
+    assert_eq!(nodes::get(&mut *world.conn().await, node.node).await.expect("the node").state, NodeState::Lost);
+    assert_eq!(world.count(study, TrialState::Running).await, 1, "there is no other place for it");
+    let now = crate::db::now(&mut *world.conn().await).await.expect("now");
+    nodes::mark_seen(&mut *world.conn().await, node.node, now).await.expect("seen");
+    world.run(study, &mut node).await;
+    let trial = &world.trials(study).await[0];
+    assert_eq!((trial.state, trial.attempt, trial.failures), (TrialState::Completed, 1, 0));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The agent itself: sets everything up, starts its loops and turns until it is asked to end. Called by `main`.
 
 mod folders;
+mod groups;
 mod node;
 mod rounds;
 mod worker;

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use elastune_api::agent::{Desired, DesiredWorker, Exit, ReportBody};
-use elastune_core::model::ids::Incarnation;
+use elastune_core::model::ids::{Incarnation, TrialId};
 use tokio::sync::mpsc;
 
 use super::folders::Folders;
+use super::groups::{self, Groups};
 use super::worker::{Stage, Worker};
 use super::{Event, TICK, now};
 use crate::cli::{Config, OnExit};
@@ -49,6 +50,7 @@ pub(super) struct Node {
     /// When exits were last reported.
     reported: BTreeMap<Incarnation, Instant>,
     folders: Folders,
+    groups: Groups,
     closing: bool,
     last_tick: Instant,
 }
@@ -80,6 +82,7 @@ impl Node {
             workers: BTreeMap::new(),
             desired: None,
             reported: BTreeMap::new(),
+            groups: Groups::default(),
             closing: false,
             last_tick: Instant::now(),
         })
@@ -125,9 +128,11 @@ impl Node {
                 if let Some(worker) = self.workers.get_mut(&incarnation) {
                     worker.end.status = status;
                     worker.exited_at = Some(Instant::now());
+                    let trial = worker.record.trial;
                     if worker.link.is_none() && worker.heard_out {
                         self.finish(incarnation);
                     }
+                    self.form_alone(trial);
                 }
             }
         }
@@ -170,6 +175,11 @@ impl Node {
         }
         for incarnation in finished {
             self.finish(incarnation);
+        }
+        for incarnation in groups::hanging(&self.workers, instant, self.config.limits.collective) {
+            if self.workers.get_mut(&incarnation).is_some_and(Worker::abort) {
+                tracing::warn!(%incarnation, "aborts its group: all ranks wait in a collective");
+            }
         }
         self.reconcile();
         let wanted = self.desired.iter().flat_map(|desired| desired.workers.iter().map(|worker| worker.trial));
@@ -313,10 +323,15 @@ impl Node {
                     return;
                 }
                 worker.pulse.hear(instant);
-                outgoing.send_modify(|outgoing| outgoing.control = worker.control.clone());
+                outgoing.send_modify(|outgoing| outgoing.control = worker.told());
                 worker.link = Some((link, outgoing));
             }
             Said::Alive { counter, activity } => worker.pulse.beat(instant, counter, activity),
+            Said::Happened { fact } => {
+                let (trial, attempt) = (worker.record.trial, worker.record.attempt);
+                self.groups.hear(trial, attempt, &fact);
+                self.form_alone(trial);
+            }
             Said::Goodbye { exit } => {
                 worker.pulse.hear(instant);
                 worker.end.goodbye = Some(exit);
@@ -329,6 +344,17 @@ impl Node {
                         self.finish(incarnation);
                     }
                 }
+            }
+        }
+    }
+
+    /// Survivors of a group that was this node's alone go on together, whether or not the service is there.
+    fn form_alone(&mut self, trial: TrialId) {
+        let Some(order) = self.groups.form(trial, &self.workers, now()) else { return };
+        tracing::info!(%trial, width = order.members.len(), "forms the group anew");
+        for member in &order.members {
+            if let Some(worker) = self.workers.get_mut(&member.incarnation) {
+                worker.set_own(order.clone());
             }
         }
     }

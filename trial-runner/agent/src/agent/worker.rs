@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use elastune_api::agent::{Control, DesiredWorker};
+use elastune_core::model::group::Order;
 use elastune_core::model::ids::Incarnation;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -26,7 +27,10 @@ pub(super) enum Stage {
 pub(super) struct Worker {
     pub record: Record,
     pub stage: Stage,
+    /// What the service wants of it.
     pub control: Option<Control>,
+    /// Its group as this node forms it anew, until the service knows.
+    pub own: Option<Order>,
     pub rank: Option<usize>,
     pub pulse: Pulse,
     /// The newest connection.
@@ -46,6 +50,7 @@ impl Worker {
             record,
             stage,
             control: None,
+            own: None,
             rank: None,
             pulse,
             link: None,
@@ -76,14 +81,46 @@ impl Worker {
 
     /// Keeps it and passes it on, now or when the worker connects.
     pub fn set_control(&mut self, control: Control) {
-        if let Some(order) = &control.order {
+        let overtakes =
+            |own: &mut Order| control.generation >= own.generation || control.order.as_ref().is_some_and(|order| order.order > own.order);
+        self.own.take_if(overtakes);
+        self.control = Some(control);
+        self.pass_on();
+    }
+
+    /// Takes part in a group that this node forms.
+    pub fn set_own(&mut self, order: Order) {
+        self.own = Some(order);
+        self.pass_on();
+    }
+
+    fn pass_on(&mut self) {
+        let control = self.told();
+        if let Some(order) = control.as_ref().and_then(|control| control.order.as_ref()) {
             let is_this = |member: Incarnation| member == self.record.incarnation;
             self.rank = order.members.iter().position(|member| is_this(member.incarnation)).or(self.rank);
         }
         if let Some((_, outgoing)) = &self.link {
-            outgoing.send_modify(|outgoing| outgoing.control = Some(control.clone()));
+            outgoing.send_modify(|outgoing| outgoing.control = control);
         }
-        self.control = Some(control);
+    }
+
+    /// What the worker hears.
+    pub fn told(&self) -> Option<Control> {
+        let own = |control: Control| Control { order: self.own.clone().or(control.order), ..control };
+        self.control.clone().map(own)
+    }
+
+    /// Trains, or could.
+    pub fn serves(&self) -> bool {
+        self.is_running() && !self.as_actual().ending
+    }
+
+    /// Ends the collective in which it hangs; whether that is news to it.
+    pub fn abort(&mut self) -> bool {
+        let abort = Some(self.pulse.counter());
+        let set = |outgoing: &mut Outgoing| std::mem::replace(&mut outgoing.abort, abort) != abort;
+        self.link.as_ref().is_some_and(|(_, outgoing)| outgoing.send_if_modified(set))
     }
 
     pub fn kill(&mut self, why: Option<String>) {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use elastune_api::agent::{Control, Exit, ReportBody};
 use elastune_api::worker::{Activity, ToAgent, ToWorker};
+use elastune_core::elastic::Fact;
 use elastune_core::model::ids::{Incarnation, TrialId};
 use elastune_core::model::trial::CheckpointRef;
 use serde::Serialize;
@@ -35,6 +36,8 @@ pub struct Outgoing {
     pub control: Option<Control>,
     /// None: nothing to say yet.
     pub ack: Option<u64>,
+    /// The collective in which it hangs, named by the counter of its signs of life, is to be aborted.
+    pub abort: Option<u64>,
 }
 
 /// The process that a connection speaks for.
@@ -57,6 +60,10 @@ pub enum Said {
     Alive {
         counter: u64,
         activity: Activity,
+    },
+    /// Something about its group, which is in the outbox already.
+    Happened {
+        fact: Fact,
     },
     Goodbye {
         exit: Exit,
@@ -110,7 +117,7 @@ async fn converse(stream: UnixStream, link: u64, post: Post) -> Result<()> {
     let mut lines = Lines { reader: BufReader::new(read), line: Vec::new() };
     let hello = tokio::time::timeout(HELLO, lines.next()).await.context("no hello in time")??;
     let Some(ToAgent::Hello { incarnation, .. }) = hello else { bail!("the first line is no hello") };
-    let first = Outgoing { control: None, ack: Some(post.outbox.number(incarnation)) };
+    let first = Outgoing { ack: Some(post.outbox.number(incarnation)), ..Outgoing::default() };
     let (outgoing, changes) = watch::channel(first);
     let (accept, accepted) = oneshot::channel();
     let said = |said| Event::Said { incarnation, link, said };
@@ -142,8 +149,13 @@ async fn read_all(lines: &mut Lines, speaker: Speaker, link: u64, post: &Post, t
                 bail!("{} reports what is the agent's to say", speaker.incarnation)
             }
             ToAgent::Report { number, body } => {
-                take(post, speaker, taken, || Ok(draft(speaker, number, advertised(body, post.advertise), None))).await?;
-                continue;
+                let body = advertised(body, post.advertise);
+                let fact = body.fact(speaker.incarnation);
+                take(post, speaker, taken, || Ok(draft(speaker, number, body, None))).await?;
+                match fact {
+                    Some(fact) => Said::Happened { fact },
+                    None => continue,
+                }
             }
         };
         post.events.send(Event::Said { incarnation: speaker.incarnation, link, said }).await?;
@@ -218,6 +230,9 @@ async fn write_changes(mut write: OwnedWriteHalf, mut changes: watch::Receiver<O
         let mut text = Vec::new();
         if let Some(control) = next.control.as_ref().filter(|_| next.control != told.control) {
             push_line(&mut text, &ToWorker::Control { control: control.clone() });
+        }
+        if let Some(counter) = next.abort.filter(|_| next.abort != told.abort) {
+            push_line(&mut text, &ToWorker::Abort { counter });
         }
         if let Some(count) = next.ack.filter(|_| next.ack != told.ack) {
             push_line(&mut text, &ToWorker::Ack { count });

@@ -46,6 +46,19 @@ impl Pulse {
         self.heard = self.heard.map(|heard| heard + span);
     }
 
+    pub fn counter(&self) -> u64 {
+        self.counter
+    }
+
+    pub fn is_starting(&self) -> bool {
+        self.activity == Activity::Starting
+    }
+
+    /// For how long it has stood still in a collective.
+    pub fn waits_in_collective(&self, now: Instant) -> Option<Duration> {
+        (self.activity == Activity::InCollective).then(|| now.saturating_duration_since(self.moved))
+    }
+
     pub fn connected_once(&self) -> bool {
         self.heard.is_some()
     }
@@ -75,7 +88,15 @@ mod tests {
 
     fn limits() -> Limits {
         let seconds = Duration::from_secs;
-        Limits { silence: seconds(10), stall: seconds(60), start: seconds(120), grace: seconds(5), save: seconds(60), adopt: seconds(15) }
+        Limits {
+            silence: seconds(10),
+            stall: seconds(60),
+            collective: seconds(25),
+            start: seconds(120),
+            grace: seconds(5),
+            save: seconds(60),
+            adopt: seconds(15),
+        }
     }
 
     /// Beats every second up to `until_s` with a counter that stands still, then asks.

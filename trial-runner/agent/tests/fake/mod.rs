@@ -274,6 +274,14 @@ impl Agent {
         child.wait().expect("ours");
     }
 
+    /// As `kill -9` of the worker.
+    pub fn kill_worker(&self, worker: &DesiredWorker) {
+        let started = self.trace(worker).into_iter().find_map(|line| line.strip_prefix("start ").map(str::to_owned));
+        let pid: i32 = started.and_then(|line| line.split(' ').next()?.parse().ok()).expect("it has started");
+        let process = self.processes().into_iter().find(|process| process.pid.pid == pid);
+        process.expect("it lives").kill();
+    }
+
     /// SIGTERM, then its exit status.
     pub async fn terminate(&mut self) -> std::process::ExitStatus {
         let mut child = self.child.take().expect("it runs");

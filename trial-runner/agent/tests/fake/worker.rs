@@ -1,7 +1,7 @@
 //! A worker for the agent's tests: speaks the protocol by the script in its study's name and trains nothing. Steps, separated by `;`:
 //! `ready`, `progress`, `measure:E`, `many:N` (measurements, 20 ms apart), `save:TEXT` (a durable checkpoint), `milestone:E`, `log:TEXT`,
-//! `read` (logs its checkpoint), `exit`, `crash`, `mute` (no more signs of life), `stuck` (its counter stands still), `deaf` (ignores
-//! SIGTERM), `slow` (takes half a second to end). After the last step it waits. In its data folder it appends to `trace`, and locks
+//! `read` (logs its checkpoint), `exit`, `crash`, `mute` (no more signs of life), `stuck` (its counter stands still), `hang` (so, in a
+//! collective), `break:MEMBERS` (its group of these, INCARNATION/DEVICE each, @elsewhere where on another node, broke), `deaf` (ignores SIGTERM), `slow` (takes half a second to end). After the last step it waits. In its data folder it appends to `trace`, and locks
 //! its slot: `overlap` is written if another process holds it.
 
 use std::collections::VecDeque;
@@ -12,7 +12,10 @@ use std::time::Duration;
 
 use elastune_api::agent::{Exit, ReportBody};
 use elastune_api::worker::{Activity, ToAgent, ToWorker, WorkerConfig};
+use elastune_core::model::cluster::Slot;
 use elastune_core::model::event::MetricValue;
+use elastune_core::model::group::Member;
+use elastune_core::model::ids::{Incarnation, NodeId};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -30,6 +33,7 @@ struct Mind {
     counter: AtomicU64,
     mute: AtomicBool,
     stuck: AtomicBool,
+    hangs: AtomicBool,
     deaf: AtomicBool,
     slow: AtomicBool,
     goodbye: Mutex<Option<Exit>>,
@@ -125,12 +129,33 @@ async fn perform(config: &WorkerConfig, mind: &Mind) -> Exit {
             "crash" => std::process::abort(),
             "mute" => mind.mute.store(true, Ordering::SeqCst),
             "stuck" => mind.stuck.store(true, Ordering::SeqCst),
+            "hang" => {
+                mind.stuck.store(true, Ordering::SeqCst);
+                mind.hangs.store(true, Ordering::SeqCst);
+            }
+            "break" => mind.report(broken(config, argument)),
             "deaf" => mind.deaf.store(true, Ordering::SeqCst),
             "slow" => mind.slow.store(true, Ordering::SeqCst),
             other => panic!("no such step: {other}"),
         }
     }
     std::future::pending().await
+}
+
+/// On generation 1, made by order 2.
+fn broken(config: &WorkerConfig, members: &str) -> ReportBody {
+    let member = |member: &str| {
+        let (incarnation, device) = member.split_once('/').expect("INCARNATION/DEVICE");
+        let (device, node) = match device.strip_suffix("@elsewhere") {
+            Some(device) => (device, NodeId(uuid::Uuid::from_u128(5))),
+            None => (device, config.slot.node),
+        };
+        let slot = Slot { node, device: device.parse().expect("a device"), parts: 1 };
+        Member { incarnation: Incarnation(incarnation.parse().expect("an incarnation")), slot, address: None }
+    };
+    let members = members.split(',').map(member).collect();
+    let address = "0.0.0.0:4712".parse().expect("an address");
+    ReportBody::Broken { generation: 1, order: 2, step: 9, error: "a peer is gone".into(), committed: 1, members, address }
 }
 
 fn measured(resource: f64) -> ReportBody {
@@ -171,13 +196,20 @@ async fn converse(stream: UnixStream, config: &WorkerConfig, mind: &Mind) -> std
             line = lines.next_line() => {
                 let Some(line) = line? else { return Ok(()) };
                 match serde_json::from_str(&line).expect("the agent writes messages") {
-                    ToWorker::Control { control } => trace(config, &format!("control {}", control.run_until)),
+                    ToWorker::Control { control } => {
+                        trace(config, &format!("control {}", control.run_until));
+                        if let Some(order) = control.order {
+                            trace(config, &format!("order {} generation {} of {}", order.order, order.generation, order.members.len()));
+                        }
+                    }
+                    ToWorker::Abort { counter } => trace(config, &format!("abort {counter}")),
                     ToWorker::Ack { count } => mind.unacked.lock().expect("no panics").retain(|(number, _)| *number > count),
                 }
             }
             _ = beat.tick(), if !mind.mute.load(Ordering::SeqCst) => {
                 let counter = if mind.stuck.load(Ordering::SeqCst) { 1 } else { mind.counter.fetch_add(1, Ordering::SeqCst) + 2 };
-                send(&mut write, &ToAgent::Alive { counter, activity: Activity::Computing }).await?;
+                let activity = if mind.hangs.load(Ordering::SeqCst) { Activity::InCollective } else { Activity::Computing };
+                send(&mut write, &ToAgent::Alive { counter, activity }).await?;
             }
             () = mind.changed.notified() => {}
         }

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use c10d::Aborter;
 use elastune_api::agent::{Control, Exit, ReportBody};
-use elastune_api::worker::{ToAgent, ToWorker};
+use elastune_api::worker::{Activity, ToAgent, ToWorker};
 use elastune_core::model::ids::Incarnation;
 
 use crate::pulse::Pulse;
@@ -40,6 +41,8 @@ struct Shared {
     control_changed: Condvar,
     /// Rank in the group plus one, for log lines.
     rank: AtomicU32,
+    /// Of the group that trains.
+    aborter: Mutex<Option<Aborter>>,
 }
 
 #[derive(Debug)]
@@ -67,6 +70,7 @@ impl Link {
             control: Mutex::new((0, None)),
             control_changed: Condvar::new(),
             rank: AtomicU32::new(0),
+            aborter: Mutex::new(None),
         }));
         let (reader, writer) = (link.clone(), link.clone());
         std::thread::Builder::new().name("agent-reader".into()).spawn(move || reader.read())?;
@@ -99,8 +103,22 @@ impl Link {
         self.report(ReportBody::Log { source, line });
     }
 
-    pub fn set_rank(&self, rank: u32) {
+    /// Of the group that this rank is in now; `aborter` is None at width 1.
+    pub fn set_group(&self, rank: u32, aborter: Option<Aborter>) {
         self.0.rank.store(rank + 1, Ordering::Relaxed);
+        *lock(&self.0.aborter) = aborter;
+    }
+
+    /// The agent sees all ranks wait, and maybe late: not for a rank that has moved on since.
+    fn abort(&self, counter: u64) {
+        if self.0.pulse.read() != (counter, Activity::InCollective) {
+            return;
+        }
+        if let Some(aborter) = lock(&self.0.aborter).take()
+            && let Err(error) = aborter.abort()
+        {
+            self.log(format!("the group cannot be aborted: {error}"));
+        }
     }
 
     /// What the agent wants, if it has said anything yet.
@@ -176,6 +194,7 @@ impl Link {
                     drop(held);
                     self.0.control_changed.notify_all();
                 }
+                Ok(ToWorker::Abort { counter }) => self.abort(counter),
                 Ok(ToWorker::Ack { count }) => {
                     lock(&self.0.out).outbox.acknowledge(count);
                     self.0.out_changed.notify_all();

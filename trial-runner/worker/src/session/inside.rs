@@ -93,9 +93,11 @@ impl Session {
         }
         membership.committed = true;
         self.generation = membership.generation;
+        self.members.clone_from(&membership.members);
         if let Ok(address) = self.address() {
-            let (generation, order) = (membership.generation, membership.order);
-            self.link.report(ReportBody::Committed { generation, order, step: self.trainer.counters.step, address });
+            let (generation, order, step) = (membership.generation, membership.order, self.trainer.counters.step);
+            let members = self.members.iter().map(|member| member.incarnation).collect();
+            self.link.report(ReportBody::Committed { generation, order, step, members, address });
         }
     }
 

@@ -71,8 +71,9 @@ pub struct Session {
     told_to_go: Arc<AtomicBool>,
     /// Seeded, loaded, or received and verified.
     has_state: bool,
-    /// The membership that this rank last committed a step on; 0: none.
+    /// The membership that this rank last committed a step on, by rank; 0 and empty: none.
     generation: u32,
+    members: Vec<Member>,
     /// The highest order that it took up.
     tried: u32,
     /// The next group, building or built.
@@ -107,6 +108,7 @@ impl Session {
             told_to_go: stop,
             has_state: false,
             generation: 0,
+            members: Vec::new(),
             tried: 0,
             pending: None,
             leaving: None,

@@ -25,6 +25,15 @@ impl Session {
                 // A survivor can't know who else is left, so each saves; equal states give equal files.
                 return Next::Exit(if finish == Finish::Save { self.go("it was asked to save") } else { Exit::Clean });
             }
+            let given_up = |pending: &Order| {
+                control.as_ref().is_some_and(|control| control.order.as_ref().is_none_or(|now| now.order != pending.order))
+            };
+            if self.has_state && self.pending.as_ref().is_some_and(|pending| given_up(&pending.order)) {
+                // Survivors are called together anew once each has said that it is free, and where it listens.
+                if let Some(exit) = self.pending_failed("it was given up".into()) {
+                    return Next::Exit(exit);
+                }
+            }
             if let Some(order) = control.and_then(|control| control.order).filter(|order| self.is_news(order))
                 && order.members.iter().any(|member| member.incarnation == self.config.incarnation)
             {

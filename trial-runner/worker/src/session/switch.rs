@@ -47,8 +47,9 @@ impl Session {
                 return self.order_failed(order.generation, order.order, error.to_string()).map_or(Next::Out, Next::Exit);
             }
         }
+        let aborter = assembled.group.as_ref().map(Group::aborter);
         let exchange = Exchange::new(assembled.group, self.trainer.schedule.shards, self.trainer.sum_len(), self.pulse.clone());
-        self.link.set_rank(exchange.rank);
+        self.link.set_group(exchange.rank, aborter);
         self.rates.restart();
         Next::In(Box::new(Membership {
             generation: order.generation,
@@ -139,7 +140,10 @@ impl Session {
         self.drop_pending();
         self.leaving = None;
         match self.address() {
-            Ok(address) => self.link.report(ReportBody::Broken { generation, step: self.trainer.counters.step, error, address }),
+            Ok(address) => {
+                let (order, step, committed, members) = (self.tried, self.trainer.counters.step, self.generation, self.members.clone());
+                self.link.report(ReportBody::Broken { generation, order, step, error, committed, members, address });
+            }
             Err(exit) => return Next::Exit(exit),
         }
         Next::Out

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use elastune_api::agent::{Control, Exit, Launch, ReportBody};
 use elastune_api::worker::{ToAgent, ToWorker, WorkerConfig, environment};
-use elastune_core::elastic::{Attempt, Effect, Fact, Want, carry_out};
+use elastune_core::elastic::{Attempt, Effect, Fact, Survivors, Want, carry_out};
 use elastune_core::model::cluster::Slot;
 use elastune_core::model::event::MetricValue;
-use elastune_core::model::group::{Group, Member};
+use elastune_core::model::group::{Group, Member, Order};
 use elastune_core::model::ids::{Incarnation, NodeId};
 use elastune_core::model::study::{Reduction, Workload, WorkloadKind};
 use elastune_core::model::width::Width;
@@ -64,6 +64,9 @@ pub struct World {
     hears: Sender<Heard>,
     facts: Vec<Fact>,
     seen: BTreeSet<Incarnation>,
+    survivors: Survivors,
+    /// Given by the agent, until the service knows.
+    own: Option<Order>,
 }
 
 fn now() -> Time {
@@ -71,7 +74,11 @@ fn now() -> Time {
 }
 
 pub fn slots(devices: impl IntoIterator<Item = u16>) -> Vec<Slot> {
-    devices.into_iter().map(|device| Slot { node: NodeId(uuid::Uuid::from_u128(1)), device, parts: 1 }).collect()
+    devices.into_iter().map(|device| Slot { node: node(), device, parts: 1 }).collect()
+}
+
+fn node() -> NodeId {
+    NodeId(uuid::Uuid::from_u128(1))
 }
 
 impl World {
@@ -102,6 +109,8 @@ impl World {
             hears,
             facts: Vec::new(),
             seen: BTreeSet::new(),
+            survivors: Survivors::default(),
+            own: None,
         };
         world.listen();
         world
@@ -277,9 +286,15 @@ impl World {
             self.exits.insert(incarnation, exit.clone());
             self.facts.push(Fact::Exited { incarnation, exit });
         }
+        // As the node's agent does, whether or not a service is there.
+        let alive = self.processes.keys().copied().collect();
+        if let Some(order) = self.survivors.form(self.trial.id, 1, node(), &alive, now()) {
+            self.own = Some(order);
+        }
         if !self.deaf {
             self.steer();
         }
+        self.pass_on();
     }
 
     fn hear(&mut self, heard: Heard) {
@@ -324,20 +339,14 @@ impl World {
     }
 
     fn report(&mut self, incarnation: Incarnation, body: ReportBody) {
+        if let Some(fact) = body.fact(incarnation) {
+            self.survivors.hear(&fact);
+            self.facts.push(fact);
+        }
         match body {
-            ReportBody::Ready { address } => self.facts.push(Fact::Ready { incarnation, address }),
-            ReportBody::Committed { generation, order, step, address } => {
-                self.committed.push((generation, step));
-                self.facts.push(Fact::Committed { incarnation, generation, order, step, address });
-            }
-            ReportBody::Broken { generation, step, error, address } => {
-                self.broken.push(error);
-                self.facts.push(Fact::Broken { incarnation, generation, step, address });
-            }
-            ReportBody::OrderFailed { generation, order, error, address } => {
-                self.log.push(format!("order failed: {error}"));
-                self.facts.push(Fact::OrderFailed { incarnation, generation, order, error, address });
-            }
+            ReportBody::Committed { generation, step, .. } => self.committed.push((generation, step)),
+            ReportBody::Broken { error, .. } => self.broken.push(error),
+            ReportBody::OrderFailed { error, .. } => self.log.push(format!("order failed: {error}")),
             ReportBody::Measured { resource, metrics, .. } => {
                 let before = self.measured.insert(resource as u64, metrics.clone());
                 assert!(before.is_none_or(|before| before == metrics), "epoch {resource} was measured twice, differently");
@@ -373,15 +382,29 @@ impl World {
                 let _ = process.child.kill();
             }
         }
+        let overtakes =
+            |own: &mut Order| group.generation >= own.generation || group.next.as_ref().is_some_and(|next| next.order > own.order);
+        self.own.take_if(overtakes);
+    }
+
+    fn pass_on(&mut self) {
+        let Some(group) = self.group.clone() else { return };
         let connected: Vec<Incarnation> = self.streams.keys().copied().collect();
         for incarnation in connected {
-            let control =
-                Control { generation: group.generation, order: group.next.clone(), run_until: group.run_until, finish: group.finish };
-            if wanted.contains_key(&incarnation) && self.sent.get(&incarnation) != Some(&control) {
+            let Group { generation, run_until, finish, .. } = group;
+            let known = group.members.iter().chain(group.next.iter().flat_map(|next| &next.members)).chain(&group.leavers);
+            let control = Control { generation, order: self.own.clone().or(group.next.clone()), run_until, finish };
+            let is_listed = known.into_iter().any(|member| member.incarnation == incarnation);
+            if is_listed && self.sent.get(&incarnation) != Some(&control) {
                 self.say(incarnation, &ToWorker::Control { control: control.clone() });
                 self.sent.insert(incarnation, control);
             }
         }
+    }
+
+    /// As the agent does with a group whose ranks all wait in a collective, or seem to.
+    pub fn abort(&mut self, incarnation: Incarnation, counter: u64) {
+        self.say(incarnation, &ToWorker::Abort { counter });
     }
 
     fn say(&mut self, incarnation: Incarnation, message: &ToWorker) {

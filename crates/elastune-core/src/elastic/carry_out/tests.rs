@@ -8,9 +8,10 @@ use rand_chacha::ChaCha8Rng;
 use uuid::Uuid;
 
 use super::*;
+use crate::elastic::Survivors;
 use crate::elastic::steer::same_slots;
 use crate::model::cluster::Slot;
-use crate::model::group::{Exit, Finish};
+use crate::model::group::{Exit, Finish, Order};
 use crate::model::ids::{NodeId, TrialId};
 use crate::model::width::Width;
 use crate::rng::Seed;
@@ -40,6 +41,11 @@ struct Process {
     generation: u32,
     member: bool,
     seen: Option<(u32, u32)>,
+    /// An order that it could not take part in.
+    failed: Option<(u32, u32)>,
+    /// The generation on which it last committed, and with whom.
+    committed: u32,
+    peers: Vec<Member>,
     outbox: VecDeque<(i64, Fact)>,
 }
 
@@ -54,6 +60,9 @@ struct World {
     orders: BTreeSet<(u32, u32)>,
     ended: u32,
     chaos: bool,
+    /// Each node's agent, and the order that one of them gave.
+    agents: BTreeMap<NodeId, Survivors>,
+    own: Option<Order>,
 }
 
 impl World {
@@ -68,6 +77,8 @@ impl World {
             orders: BTreeSet::new(),
             ended: 0,
             chaos: true,
+            agents: BTreeMap::new(),
+            own: None,
         }
     }
 
@@ -80,6 +91,7 @@ impl World {
         let delay = self.rng.random_range(0..800);
         let twice = self.rng.random_bool(0.1);
         if let Some(process) = self.processes.get_mut(&who) {
+            self.agents.entry(process.slot.node).or_default().hear(&fact);
             let at = process.outbox.back().map_or(0, |(at, _)| *at).max(self.now + delay);
             process.outbox.push_back((at, fact.clone()));
             if twice {
@@ -105,7 +117,8 @@ impl World {
         let address = self.address();
         if let Some(process) = self.processes.get_mut(&who).filter(|process| process.alive && !process.broken) {
             process.broken = true;
-            self.say(who, Fact::Broken { incarnation: who, generation, step: 0, address });
+            let (committed, members, order) = (process.committed, process.peers.clone(), process.seen.map_or(0, |(_, order)| order));
+            self.say(who, Fact::Broken { incarnation: who, generation, order, step: 0, committed, members, address });
         }
     }
 
@@ -113,6 +126,10 @@ impl World {
         self.now += TICK;
         self.run_agents();
         self.run_ranks();
+        if self.chaos && self.rng.random_bool(0.002) {
+            // Agents that start again know nothing of what was said before.
+            (self.agents, self.own) = (BTreeMap::new(), None);
+        }
         if self.chaos && self.rng.random_bool(0.01) {
             let alive: Vec<_> = self.processes.iter().filter(|(_, process)| process.alive).map(|(who, _)| *who).collect();
             if !alive.is_empty() {
@@ -159,6 +176,7 @@ impl World {
                 process.outbox.clear();
             }
             self.processes.clear();
+            (self.agents, self.own) = (BTreeMap::new(), None);
         }
     }
 
@@ -178,6 +196,9 @@ impl World {
                     generation: 0,
                     member: false,
                     seen: None,
+                    failed: None,
+                    committed: 0,
+                    peers: Vec::new(),
                     outbox: VecDeque::new(),
                 };
                 self.processes.insert(member.incarnation, process);
@@ -203,6 +224,12 @@ impl World {
             self.say(who, Fact::Ready { incarnation: who, address });
         }
         let Some(group) = self.group.clone() else { return };
+        self.form_alone();
+        let overtakes =
+            |own: &mut Order| group.generation >= own.generation || group.next.as_ref().is_some_and(|next| next.order > own.order);
+        self.own.take_if(overtakes);
+        let current = self.own.clone().or(group.next.clone());
+        self.fail_orders(current.as_ref());
         if group.finish.is_some() {
             let alive: Vec<_> = self.processes.iter().filter(|(_, process)| process.alive).map(|(who, _)| *who).collect();
             for who in alive {
@@ -211,12 +238,13 @@ impl World {
             }
             return;
         }
-        let Some(next) = group.next.filter(|next| next.phase == Phase::Armed) else { return };
+        let Some(next) = current.filter(|next| next.phase == Phase::Armed) else { return };
         let old = self.real.clone().map(|(_, members)| members).unwrap_or_default();
         let new: Vec<_> = next.members.iter().map(|member| member.incarnation).collect();
         for who in old.iter().chain(&new) {
             let reached = self.rng.random_bool(0.4);
-            if let Some(process) = self.processes.get_mut(who).filter(|_| reached) {
+            let fresh = |process: &&mut Process| reached && process.failed != Some((next.generation, next.order));
+            if let Some(process) = self.processes.get_mut(who).filter(fresh) {
                 process.seen = Some((next.generation, next.order));
             }
         }
@@ -235,7 +263,10 @@ impl World {
             process.generation = next.generation;
             process.member = true;
             process.broken = false;
-            self.say(*who, Fact::Committed { incarnation: *who, generation: next.generation, order: next.order, step: 1, address });
+            process.committed = next.generation;
+            process.peers.clone_from(&next.members);
+            let (generation, order, members) = (next.generation, next.order, new.clone());
+            self.say(*who, Fact::Committed { incarnation: *who, generation, order, step: 1, members, address });
         }
         if !next.crash {
             for who in old.iter().filter(|who| !new.contains(who)) {
@@ -244,6 +275,39 @@ impl World {
             }
         }
         self.real = Some((next.generation, new));
+    }
+}
+
+impl World {
+    /// Nodes form their own groups anew.
+    fn form_alone(&mut self) {
+        let nodes: BTreeSet<NodeId> = self.processes.values().map(|process| process.slot.node).collect();
+        for node in nodes {
+            let of_node = self.processes.iter().filter(|(_, process)| process.alive && process.slot.node == node);
+            let alive = of_node.map(|(who, _)| *who).collect();
+            let agent = self.agents.entry(node).or_default();
+            if let Some(order) = agent.form(attempt().trial, attempt().attempt, node, &alive, Time(self.now)) {
+                assert!(self.orders.insert((order.generation, order.order)), "an order's name is never reused");
+                assert!(order.members.iter().all(|member| member.slot.node == node));
+                self.own = Some(order);
+            }
+        }
+    }
+
+    /// Survivors who wait for others in vain, or under an order that was given up, say that they are free again.
+    fn fail_orders(&mut self, current: Option<&Order>) {
+        let name = current.map(|order| (order.generation, order.order));
+        let is_alive = |who: &Incarnation| self.processes.get(who).is_some_and(|process| process.alive);
+        let vain = current.is_some_and(|order| !order.members.iter().all(|member| is_alive(&member.incarnation)));
+        let free = |process: &Process| process.alive && process.broken && process.seen.is_some() && (vain || process.seen != name);
+        let freed: Vec<_> = self.processes.iter().filter(|(_, process)| free(process)).map(|(who, _)| *who).collect();
+        for who in freed {
+            let address = self.address();
+            let process = self.processes.get_mut(&who).expect("it is there");
+            process.failed = process.seen.take();
+            let (generation, order) = process.failed.expect("it has seen one");
+            self.say(who, Fact::OrderFailed { incarnation: who, generation, order, error: "in vain".into(), address });
+        }
     }
 }
 
@@ -324,8 +388,9 @@ fn stable(width: u16) -> Group {
         .map(|(member, port)| Fact::Committed {
             incarnation: member.incarnation,
             generation: 1,
-            order: 1,
+            order: 2,
             step: 1,
+            members: members.iter().map(|member| member.incarnation).collect(),
             address: SocketAddr::from(([127, 0, 0, 1], port)),
         })
         .collect();
@@ -385,6 +450,7 @@ fn a_commit_on_an_order_that_was_given_up_is_the_truth() {
         generation: order.generation,
         order: order.order,
         step: 9,
+        members: order.members.iter().map(|member| member.incarnation).collect(),
         address: SocketAddr::from(([127, 0, 0, 1], 77)),
     };
     let step = carry_out(attempt(), Some(given_up), &want, &[commit], order.deadline + Span(1));
@@ -404,11 +470,111 @@ fn a_rank_out_of_memory_ends_the_whole_attempt_as_such() {
     assert_eq!(step.effects, [Effect::Ended { end: AttemptEnd::OutOfMemory { peak_bytes: 5 } }]);
 }
 
+fn lost(device: u16) -> Fact {
+    Fact::NodeLost { node: slot(device).node, for_good: false }
+}
+
 #[test]
-fn a_lost_node_with_every_rank_on_it_is_not_the_trials_failure() {
+fn a_silent_node_with_every_rank_on_it_keeps_them_until_the_plan_has_another_place() {
+    let group = stable(2);
+    let stays = carry_out(attempt(), Some(group.clone()), &run(&[slot(0), slot(1)]), &[lost(0)], Time(10));
+    assert_eq!((stays.group.as_ref(), stays.effects.as_slice()), (Some(&group), [].as_slice()));
+    let elsewhere = run(&[slot(2), slot(3)]);
+    let ordered = carry_out(attempt(), stays.group, &elsewhere, &[], Time(20)).group;
+    let ended = carry_out(attempt(), ordered, &elsewhere, &[lost(0)], Time(30));
+    assert_eq!(ended.group, None);
+    assert!(ended.effects.contains(&Effect::Ended { end: AttemptEnd::NodeLost }), "and it is not the trial's failure");
+    let gone = Fact::NodeLost { node: slot(0).node, for_good: true };
+    assert_eq!(carry_out(attempt(), Some(group), &run(&[slot(0), slot(1)]), &[gone], Time(40)).group, None);
+}
+
+fn broken(incarnation: Incarnation, group: &Group, port: u16) -> Fact {
+    let (generation, members) = (group.generation, group.members.clone());
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    Fact::Broken { incarnation, generation, order: 2, step: 5, committed: generation, members, address }
+}
+
+#[test]
+fn ranks_that_cannot_be_reached_after_a_crash_are_left_behind_and_no_attempt_is_lost() {
+    let group = stable(4);
+    let want = run(&[slot(0), slot(1), slot(2), slot(3)]);
+    let names: Vec<Incarnation> = group.members.iter().map(|member| member.incarnation).collect();
+    let facts = [broken(names[0], &group, 7), broken(names[1], &group, 8)];
+    let waiting = carry_out(attempt(), Some(group), &want, &facts, Time(10));
+    assert_eq!(waiting.group.as_ref().map(|group| &group.next), Some(&None), "the others may speak yet");
+    let wake = waiting.wake_at.expect("it asks to be woken");
+    let group = carry_out(attempt(), waiting.group, &want, &[], wake).group.expect("it goes on");
+    let order = group.next.as_ref().expect("an order");
+    assert_eq!(order.members.iter().map(|member| member.incarnation).collect::<Vec<_>>(), names[..2]);
+    assert!(order.crash && order.phase == Phase::Armed && order.generation == 2);
+    // The node is given up later; that the ranks on it are gone is no news.
+    let after = carry_out(attempt(), Some(group.clone()), &want, &[lost(2)], wake + Span(1)).group;
+    assert_eq!(after, Some(group));
+}
+
+#[test]
+fn survivors_are_called_together_anew_when_one_of_them_dies_too() {
+    let group = stable(3);
+    let want = run(&[slot(0), slot(1), slot(2)]);
+    let names: Vec<Incarnation> = group.members.iter().map(|member| member.incarnation).collect();
+    let dies = |incarnation| Fact::Exited { incarnation, exit: Exit::Lost { message: "killed".into() } };
+    let facts = [dies(names[2]), broken(names[0], &group, 7), broken(names[1], &group, 8)];
+    let first = carry_out(attempt(), Some(group), &want, &facts, Time(10)).group.expect("it goes on");
+    let order = first.next.clone().expect("an order");
+    assert!(order.crash && order.members.len() == 2);
+    let given_up = carry_out(attempt(), Some(first), &want, &[dies(names[1])], Time(20)).group.expect("it goes on");
+    assert_eq!(given_up.next, None, "nobody waits for who is gone");
+    let free = Fact::OrderFailed {
+        incarnation: names[0],
+        generation: order.generation,
+        order: order.order,
+        error: "given up".into(),
+        address: SocketAddr::from(([127, 0, 0, 1], 9)),
+    };
+    let second = carry_out(attempt(), Some(given_up), &want, &[free], Time(30)).group.expect("it goes on").next.expect("an order");
+    assert_eq!(second.members.iter().map(|member| member.incarnation).collect::<Vec<_>>(), names[..1]);
+    assert!(second.generation > order.generation && second.order > order.order);
+}
+
+#[test]
+fn a_group_that_never_left_its_node_is_formed_anew_there_and_that_is_a_fact() {
     let group = stable(2);
     let want = run(&[slot(0), slot(1)]);
-    let step = carry_out(attempt(), Some(group), &want, &[Fact::NodeLost { node: slot(0).node }], Time(10));
-    assert_eq!(step.group, None);
-    assert!(step.effects.contains(&Effect::Ended { end: AttemptEnd::NodeLost }));
+    let (node, names) = (slot(0).node, [group.members[0].incarnation, group.members[1].incarnation]);
+    let dies = Fact::Exited { incarnation: names[1], exit: Exit::Lost { message: "killed".into() } };
+    let breaks = broken(names[0], &group, 7);
+    let mut agent = Survivors::default();
+    agent.hear(&breaks);
+    let (both, one) = (BTreeSet::from(names), BTreeSet::from([names[0]]));
+    assert_eq!(agent.form(attempt().trial, 1, node, &both, Time(1)), None, "the other has not spoken, and lives");
+    let order = agent.form(attempt().trial, 1, node, &one, Time(1)).expect("an order");
+    assert_eq!((order.generation, order.order, order.members.len(), order.crash), (2, 3, 1, true));
+    assert_eq!(agent.form(attempt().trial, 1, node, &one, Time(2)), None, "once");
+
+    // The service leaves it to the agent, for a while.
+    let waiting = carry_out(attempt(), Some(group), &want, &[breaks, dies], Time(10));
+    assert_eq!(waiting.group.as_ref().map(|group| &group.next), Some(&None));
+    let address = SocketAddr::from(([127, 0, 0, 1], 9));
+    let commit = Fact::Committed { incarnation: names[0], generation: 2, order: 3, step: 6, members: vec![names[0]], address };
+    let step = carry_out(attempt(), waiting.group.clone(), &want, &[commit], Time(20));
+    assert!(step.effects.contains(&Effect::Stable { generation: 2, width: Width::ONE, step: 6 }));
+    let adopted = step.group.expect("it runs");
+    assert_eq!((adopted.generation, adopted.members.len(), adopted.crashed), (2, 1, None));
+    let next = adopted.next.expect("back to the width of the plan");
+    assert_eq!((next.generation, next.order, next.crash), (3, 4, false));
+
+    let late = waiting.wake_at.expect("it asks to be woken");
+    let order = carry_out(attempt(), waiting.group, &want, &[], late).group.expect("it runs").next.expect("the agent had its time");
+    assert_eq!((order.crash, order.members.len(), order.order), (true, 1, 4));
+}
+
+#[test]
+fn a_group_over_two_nodes_is_not_an_agents_to_form() {
+    let group = stable(3);
+    let mut agent = Survivors::default();
+    let names: Vec<Incarnation> = group.members.iter().map(|member| member.incarnation).collect();
+    agent.hear(&broken(names[0], &group, 7));
+    agent.hear(&broken(names[1], &group, 8));
+    let alive = BTreeSet::from([names[0], names[1]]);
+    assert_eq!(agent.form(attempt().trial, 1, slot(0).node, &alive, Time(1)), None);
 }

@@ -52,6 +52,9 @@ pub struct Serve {
     /// The admin's token: made and written here at the first start; one that is already here is taken.
     #[arg(long, env = "ELASTUNE_ADMIN_TOKEN_FILE", default_value = "elastune-data/admin-token")]
     pub admin_token_file: PathBuf,
+    /// A token with which nodes may join, made and kept there likewise; it does not expire. For clusters whose nodes start by themselves.
+    #[arg(long, env = "ELASTUNE_JOIN_TOKEN_FILE")]
+    pub join_token_file: Option<PathBuf>,
     /// Connections to Postgres at the most.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1000))]
     pub database_connections: u32,

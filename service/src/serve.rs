@@ -48,7 +48,7 @@ pub async fn serve(config: Serve, stop: CancellationToken) -> anyhow::Result<()>
     let serving = axum::serve(listener, service).with_graceful_shutdown(stop.clone().cancelled_owned()).into_future();
     let mut serving = std::pin::pin!(serving);
     let failed = async {
-        match work(&app, &config.admin_token_file).await {
+        match work(&app, &config).await {
             Ok(()) => std::future::pending().await,
             Err(error) => error,
         }
@@ -67,8 +67,8 @@ pub async fn serve(config: Serve, stop: CancellationToken) -> anyhow::Result<()>
 }
 
 /// Prepares the database once it is there, then runs the reconcilers until the service stops.
-async fn work(app: &App, token_file: &Path) -> anyhow::Result<()> {
-    let Some(prepared) = app.stop.run_until_cancelled(prepare(&app.pool, token_file)).await else { return Ok(()) };
+async fn work(app: &App, config: &Serve) -> anyhow::Result<()> {
+    let Some(prepared) = app.stop.run_until_cancelled(prepare(&app.pool, config)).await else { return Ok(()) };
     prepared?;
     app.set_prepared();
     let mut loops = driver::spawn(app.pool.clone(), &app.wakes, app.stop.clone());
@@ -86,10 +86,10 @@ fn pool(url: &str, connections: u32) -> anyhow::Result<PgPool> {
     Ok(PgPoolOptions::new().max_connections(connections).acquire_timeout(Duration::from_secs(5)).connect_lazy_with(options))
 }
 
-/// Schema and admin token. Waits for the database, and says so.
-async fn prepare(pool: &PgPool, token_file: &Path) -> anyhow::Result<()> {
+/// Schema and tokens. Waits for the database, and says so.
+async fn prepare(pool: &PgPool, config: &Serve) -> anyhow::Result<()> {
     loop {
-        match try_prepare(pool, token_file).await {
+        match try_prepare(pool, config).await {
             Err(error) if error.chain().any(|cause| cause.downcast_ref::<sqlx::Error>().is_some_and(is_away)) => {
                 tracing::warn!(cause = format!("{error:#}"), "the database does not answer yet; trying again");
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -99,49 +99,53 @@ async fn prepare(pool: &PgPool, token_file: &Path) -> anyhow::Result<()> {
     }
 }
 
-async fn try_prepare(pool: &PgPool, token_file: &Path) -> anyhow::Result<()> {
+async fn try_prepare(pool: &PgPool, config: &Serve) -> anyhow::Result<()> {
     let mut conn = pool.acquire().await?;
     db::migrate(&mut conn).await.context("the database's schema cannot be brought up to date")?;
-    admin_token(&mut conn, token_file).await
+    keep_token(&mut conn, Kind::Admin, &config.admin_token_file).await?;
+    match &config.join_token_file {
+        Some(file) => keep_token(&mut conn, Kind::Join, file).await,
+        None => Ok(()),
+    }
 }
 
-/// Makes the admin's token at the first start. A file that is there already is believed, so that a new database keeps an old token.
-async fn admin_token(conn: &mut PgConnection, file: &Path) -> anyhow::Result<()> {
+/// Makes the token of a file at the first start. A file that is there already is believed, so that a new database keeps an old token.
+async fn keep_token(conn: &mut PgConnection, kind: Kind, file: &Path) -> anyhow::Result<()> {
     let mut tx = conn.begin().await?;
     // Two replicas that start at once must not make two.
     db::cluster::lock(&mut tx).await?;
     let now = db::now(&mut tx).await?;
-    let admin = Token { kind: Kind::Admin, node: None, expires: None };
     let hash = match std::fs::read_to_string(file) {
         Ok(text) if text.trim().len() >= 32 => auth::hash(text.trim()),
         Ok(text) if !text.trim().is_empty() => {
             anyhow::bail!("{} holds no token: one has 32 characters or more; delete it to have one made", file.display())
         }
-        Ok(_) | Err(_) if tokens::any_admin(&mut tx).await? => {
+        Ok(_) | Err(_) if kind == Kind::Admin && tokens::any_admin(&mut tx).await? => {
             tracing::info!(file = %file.display(), "the admin's token was made at the first start; its file is not here");
             return Ok(());
         }
-        Ok(_) => make_token(file)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_token(file)?,
-        Err(error) => return Err(error).with_context(|| format!("cannot read the admin's token from {}", file.display())),
+        Ok(_) => make_token(kind, file)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_token(kind, file)?,
+        Err(error) => return Err(error).with_context(|| format!("cannot read the token in {}", file.display())),
     };
     if tokens::get(&mut tx, &hash, now).await?.is_none() {
-        tokens::insert(&mut tx, &hash, &admin, now).await?;
+        tokens::insert(&mut tx, &hash, &Token { kind, node: None, expires: None }, now).await?;
     }
     tx.commit().await?;
     Ok(())
 }
 
-fn make_token(file: &Path) -> anyhow::Result<[u8; 32]> {
-    let (secret, hash) = auth::new_secret("admin")?;
+fn make_token(kind: Kind, file: &Path) -> anyhow::Result<[u8; 32]> {
+    let name = db::word(&kind);
+    let (secret, hash) = auth::new_secret(&name)?;
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let written = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file);
     written
         .and_then(|mut file| writeln!(file, "{secret}"))
-        .with_context(|| format!("cannot write the admin's token to {}", file.display()))?;
-    tracing::info!(file = %file.display(), "made the admin's token");
+        .with_context(|| format!("cannot write the {name} token to {}", file.display()))?;
+    tracing::info!(file = %file.display(), "made the {name} token");
     Ok(hash)
 }
 

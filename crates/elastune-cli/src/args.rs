@@ -24,7 +24,7 @@ pub struct Connection {
     #[arg(long, global = true, env = "ELASTUNE_SERVER", default_value = "http://127.0.0.1:8080")]
     pub server: String,
     /// File that holds the token [default: the environment's ELASTUNE_TOKEN, else the token of this machine's `elastune up`]
-    #[arg(long, global = true)]
+    #[arg(long, global = true, env = "ELASTUNE_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
 }
 
@@ -59,6 +59,8 @@ pub enum Command {
     },
     /// Devices and who is on them
     Cluster,
+    /// Print an address that logs a browser in, once, within 15 minutes
+    Login,
     /// Check a study's document without creating it
     Validate {
         /// YAML or JSON; `-` is standard input

@@ -52,6 +52,7 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Trial { command } => commands::trial::run(&client()?, format, command).await,
         Command::Node { command } => commands::node::run(&client()?, format, command).await,
         Command::Cluster => commands::node::cluster(&client()?, format).await,
+        Command::Login => commands::login::run(&client()?, format).await,
         Command::Validate { file } => commands::study::validate(format, &file),
     }
 }

@@ -3,7 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use elastune_api::agent::RegisterRequest;
 use elastune_api::client::Client;
+use elastune_core::model::cluster::Device;
+use elastune_core::model::study::DeviceKind;
 
 use super::*;
 use crate::config::Database;
@@ -25,6 +28,7 @@ impl Start {
             port_file: Some(inside("port")),
             checkpoints: inside("checkpoints"),
             admin_token_file: inside("deep/admin-token"),
+            join_token_file: Some(inside("join/token")),
             database_connections: 4,
         };
         Start { folder, config, stop: CancellationToken::new() }
@@ -92,6 +96,28 @@ async fn the_first_start_makes_one_token_for_all_replicas_and_later_starts_keep_
     let count: i64 =
         sqlx::query_scalar("select count(*) from tokens where kind = 'admin'").fetch_one(&database.pool).await.expect("a count");
     assert_eq!(count, 1);
+}
+
+#[tokio::test]
+async fn nodes_join_with_the_token_of_the_file_and_it_outlives_restarts() {
+    let database = testing::database().await;
+    let start = Start::new(&database.url);
+    let file = start.config.join_token_file.clone().expect("it is asked for");
+    let register = async |client: Client, name: &str| {
+        ready(&client).await;
+        let token = std::fs::read_to_string(&file).expect("a token");
+        let device = Device { index: 0, kind: DeviceKind::Cpu, name: "cpu".into(), memory_bytes: 1, max_sharers: 1 };
+        let request = RegisterRequest { name: name.into(), devices: vec![device], advertise: "127.0.0.1".into() };
+        let joiner = client.with_token(token.trim()).expect("a client");
+        joiner.register(&request).await.expect("it may join").token.expect("a token of its own");
+        joiner.nodes().await.expect_err("and nothing else");
+        token
+    };
+    let token = start.run(async |client| register(client, "one").await).await;
+    assert_eq!(std::fs::metadata(&file).expect("the file").permissions().mode() & 0o777, 0o600);
+    let again = Start { stop: CancellationToken::new(), ..start };
+    std::fs::remove_file(again.folder.path().join("port")).expect("the old port file");
+    assert_eq!(again.run(async |client| register(client, "two").await).await, token);
 }
 
 #[tokio::test]

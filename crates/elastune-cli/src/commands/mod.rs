@@ -1,6 +1,7 @@
 //! The client commands, one file a noun. Called by `main`.
 
 pub mod events;
+pub mod login;
 pub mod node;
 pub mod study;
 pub mod trial;

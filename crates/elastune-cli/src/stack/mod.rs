@@ -129,8 +129,7 @@ impl Stack {
 
     /// An address that logs a browser in, once.
     pub async fn login_link(&self) -> Result<String> {
-        let link = self.client.login_link().await.context("cannot make a login link")?;
-        Ok(format!("{}{}", self.client.server(), link.path))
+        crate::commands::login::url(&self.client).await
     }
 
     /// Workers save and exit, then the agent, the service and Postgres end. Every failure is told, none keeps the next from ending.

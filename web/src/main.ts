@@ -1,7 +1,8 @@
 // Mounts the page. Served by the service at /.
 import { mount } from "svelte";
 import App from "./App.svelte";
-import "./app.css";
+import "./styles/tokens.css";
+import "./styles/base.css";
 
 const target = document.getElementById("app");
 if (target) mount(App, { target });

@@ -5,19 +5,22 @@ use std::collections::BTreeMap;
 use elastune_core::model::event::MetricValue;
 use elastune_core::model::ids::{StudyId, TrialId};
 use elastune_core::model::space::Params;
-use elastune_core::model::study::{StudySpec, StudyState};
+use elastune_core::model::study::{Metric, StudySpec, StudyState};
 use elastune_core::model::trial::{Reason, TrialState};
 use elastune_core::time::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::problem::FieldError;
+use crate::trial::WidthPoint;
 
 /// `GET /studies/{id}` and, without `spec`, a line of `GET /studies`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Study {
     pub id: StudyId,
     pub name: String,
+    /// What is optimised: the first metric of the document.
+    pub metric: Metric,
     pub state: StudyState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -146,6 +149,23 @@ pub struct HistoryPoint {
     pub at: Time,
     pub number: u32,
     pub value: f64,
+}
+
+/// `GET /studies/{id}/widths`: who held how many devices when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StudyWidths {
+    /// Those that ever held one, by number.
+    pub trials: Vec<TrialWidths>,
+    /// Some of what happened first is left out.
+    pub truncated: bool,
+}
+
+/// A point at each change of the trial's width, oldest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TrialWidths {
+    pub trial: TrialId,
+    pub number: u32,
+    pub points: Vec<WidthPoint>,
 }
 
 /// `GET /studies/{id}/trials:parallel`: one line a trial for parallel coordinates, down-sampled.

@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::notify::{self, Wake};
-use super::{Error, Result};
+use super::{Error, Result, unsigned};
 
 /// Appends in order, draws their numbers under the study's lock and wakes whoever looks at the study. Gives the last number.
 pub async fn append(conn: &mut PgConnection, study: StudyId, at: Time, events: &[Event]) -> Result<u64> {
@@ -85,6 +85,22 @@ pub async fn of_trial(conn: &mut PgConnection, trial: TrialId, kinds: &[&str], l
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(|row| StudyEvent { seq: row.seq as u64, at: Time(row.at_ms), event: row.doc.0 }).collect())
+}
+
+/// A study's newest events of some kinds that concern a trial that is still there, with its number, newest first.
+pub async fn of_study(conn: &mut PgConnection, study: StudyId, kinds: &[&str], limit: i64) -> Result<Vec<(u32, TrialId, StudyEvent)>> {
+    let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+    let rows = sqlx::query!(
+        r#"select e.seq, e.at_ms, e.doc as "doc: Json<Event>", t.id, t.number from events e join trials t on t.id = e.trial
+           where e.study = $1 and e.kind = any($2) order by e.seq desc limit $3"#,
+        study.0,
+        &kinds,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    let event = |seq: i64, at: i64, event: Json<Event>| StudyEvent { seq: seq as u64, at: Time(at), event: event.0 };
+    Ok(rows.into_iter().map(|row| (unsigned(row.number), TrialId(row.id), event(row.seq, row.at_ms, row.doc))).collect())
 }
 
 fn text(event: &Event) -> Result<String> {

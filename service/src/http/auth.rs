@@ -60,9 +60,7 @@ impl FromRequestParts<App> for Caller {
             Some((Kind::Node, Some(node))) if !from_cookie => Caller::Node(node),
             Some((Kind::Join, _)) if !from_cookie => Caller::Join,
             _ if from_cookie => {
-                return Err(unauthorized(
-                    "this browser's login has expired; `elastune up` prints a new link, and POST /api/v1/login-links makes one",
-                ));
+                return Err(unauthorized("this browser's login has expired; `elastune login` prints a new link"));
             }
             _ => {
                 return Err(unauthorized(
@@ -86,7 +84,7 @@ fn presented(parts: &Parts) -> Result<(String, bool)> {
     let cookies = parts.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let session = cookies.flat_map(|text| text.split(';')).find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='));
     let Some(secret) = session else {
-        return Err(unauthorized("send `Authorization: Bearer TOKEN`, or log this browser in by the link that `elastune up` prints"));
+        return Err(unauthorized("send `Authorization: Bearer TOKEN`, or log this browser in by the link that `elastune login` prints"));
     };
     // SameSite keeps other sites out, but not other ports of this host.
     let reads = matches!(parts.method, Method::GET | Method::HEAD);

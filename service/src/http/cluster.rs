@@ -29,7 +29,10 @@ pub async fn cluster(State(app): State<App>, _: Admin) -> Result<Json<Cluster>> 
     let mut conn = app.pool.acquire().await?;
     let row = db::cluster::get(&mut conn).await?;
     let nodes = nodes::all(&mut conn).await?;
-    let names: BTreeMap<_, _> = studies::open(&mut conn).await?.into_iter().map(|study| (study.id, study.spec.name)).collect();
+    let open: BTreeMap<_, _> = studies::open(&mut conn).await?.into_iter().map(|study| (study.id, study.spec)).collect();
+    // Trials of outside workers wait for no device.
+    let waits =
+        |trial: &trials::Trial| trial.state == TrialState::Waiting && open.get(&trial.study).is_some_and(|spec| spec.workload.is_some());
     let live = trials::all_live(&mut conn).await?;
     let groups = groups::all(&mut conn).await?;
     let mut occupants = Vec::new();
@@ -40,7 +43,7 @@ pub async fn cluster(State(app): State<App>, _: Admin) -> Result<Json<Cluster>> 
             device: member.slot.device,
             parts: member.slot.parts,
             study: trial.study,
-            study_name: names.get(&trial.study).cloned().unwrap_or_default(),
+            study_name: open.get(&trial.study).map(|spec| spec.name.clone()).unwrap_or_default(),
             trial: trial.id,
             trial_number: trial.number,
             rank,
@@ -53,7 +56,7 @@ pub async fn cluster(State(app): State<App>, _: Admin) -> Result<Json<Cluster>> 
         plan: row.plan,
         devices: nodes.iter().map(|node| node.devices.len() as u32).sum(),
         devices_in_use: occupants.iter().map(|occupant| 1.0 / f64::from(occupant.parts.max(1))).sum(),
-        waiting_trials: live.iter().filter(|trial| trial.state == TrialState::Waiting && trial.lease.is_none()).count() as u32,
+        waiting_trials: live.iter().filter(|trial| waits(trial)).count() as u32,
         occupants,
         nodes,
         problem: row.problem,

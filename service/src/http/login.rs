@@ -41,13 +41,23 @@ pub struct Asked {
 /// Takes a one-time code, sets the session's cookie and goes to the page.
 #[utoipa::path(get, path = "/login", tag = "service", security(()), params(Asked), responses((status = 303), Problems))]
 pub async fn login(State(app): State<App>, Query(Asked { code }): Query<Asked>, headers: HeaderMap) -> Result<Response> {
+    let answer = enter(&app, &code, &headers).await;
+    // A person sees the page, which lets in who is known already and says to others what the matter is.
+    let for_person = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains("text/html"));
+    match answer {
+        Err(error) if for_person && error.status() == 401 => Ok(Redirect::to("/?login=used").into_response()),
+        answer => answer,
+    }
+}
+
+async fn enter(app: &App, code: &str, headers: &HeaderMap) -> Result<Response> {
     let (session, hash) = auth::new_secret("browser").map_err(ApiError::internal)?;
     let mut conn = app.pool.acquire().await?;
     let mut tx = conn.begin().await?;
     let now = db::now(&mut tx).await?;
-    tokens::claim_link(&mut tx, &auth::hash(&code), now).await.map_err(|error| match error {
+    tokens::claim_link(&mut tx, &auth::hash(code), now).await.map_err(|error| match error {
         db::Error::NotFound { .. } => {
-            auth::unauthorized("this link was used already, or is older than 15 minutes; POST /api/v1/login-links makes a new one")
+            auth::unauthorized("this link was used already, or is older than 15 minutes; `elastune login` prints a new one")
         }
         error => error.into(),
     })?;

@@ -1,4 +1,5 @@
 // Asks the service. Types come from its OpenAPI document (schema.ts, generated); errors are its problem+json.
+import { service } from "../live/service.svelte";
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
@@ -14,6 +15,12 @@ export type Cluster = Schemas["Cluster"];
 export type Occupant = Schemas["Occupant"];
 export type TrialState = Schemas["TrialState"];
 export type StudyState = Schemas["StudyState"];
+export type Parameter = Schemas["Parameter"];
+export type Device = Schemas["Device"];
+export type StudyWidths = Schemas["StudyWidths"];
+export type TrialWidths = Schemas["TrialWidths"];
+export type PlanPage = Schemas["PlanPage"];
+export type LoginLink = Schemas["LoginLink"];
 
 export interface Page<T> {
   items: T[];
@@ -37,8 +44,10 @@ async function ask(path: string, init?: RequestInit): Promise<Response> {
     response = await fetch(`/api/v1${path}`, { credentials: "same-origin", ...init });
   } catch (error) {
     if (init?.signal?.aborted) throw error;
+    service.silent();
     throw new Failure(0, "The service does not answer", "It is down or out of reach; the page asks again by itself.", "unreachable");
   }
+  service.answered(response.status, response.headers.get("date"));
   if (response.ok) return response;
   const problem = (await response.json().catch(() => ({}))) as Partial<Schemas["Problem"]>;
   throw new Failure(
@@ -50,13 +59,23 @@ async function ask(path: string, init?: RequestInit): Promise<Response> {
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await (await ask(path, { signal })).json()) as T;
+  return JSON.parse(await getText(path, signal)) as T;
 }
 
-export async function post(path: string, body?: unknown): Promise<void> {
-  await ask(path, {
-    method: "POST",
-    headers: body === undefined ? {} : { "content-type": "application/json" },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
+/** The answer as it came, to be compared with the one before. */
+export async function getText(path: string, signal?: AbortSignal): Promise<string> {
+  try {
+    return await (await ask(path, { signal })).text();
+  } catch (error) {
+    if (error instanceof Failure || signal?.aborted) throw error;
+    // The connection broke within the answer.
+    service.silent();
+    throw new Failure(0, "The service does not answer", "It broke off within an answer; the page asks again by itself.", "unreachable");
+  }
+}
+
+export async function post<T = void>(path: string, token?: string): Promise<T> {
+  const headers: HeadersInit = token ? { authorization: `Bearer ${token}` } : {};
+  const text = await (await ask(path, { method: "POST", headers })).text();
+  return (text ? JSON.parse(text) : undefined) as T;
 }

@@ -401,6 +401,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studies/{id}/widths": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A point at each change of each trial's width, oldest first, out of the newest 5,000 changes of the study. */
+        get: operations["get_studies_id_widths"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studies/{id}:archive": {
         parameters: {
             query?: never;
@@ -850,6 +867,56 @@ export interface components {
             points?: number;
             /** @enum {string} */
             name: "grid";
+        } | {
+            /** Format: int64 */
+            seed?: number;
+            /**
+             * Format: int32
+             * @description Evenly spread trials before the model is asked.
+             */
+            startup_trials?: number;
+            /**
+             * Format: int32
+             * @description Draws among which the model chooses.
+             */
+            candidates?: number;
+            /** @enum {string} */
+            name: "tpe";
+        } | {
+            /** Format: int64 */
+            seed?: number;
+            /** @enum {string} */
+            name: "cmaes";
+        } | {
+            /** Format: int64 */
+            seed?: number;
+            /**
+             * Format: int32
+             * @description Evenly spread trials before the model is asked.
+             */
+            startup_trials?: number;
+            /** @enum {string} */
+            name: "gp";
+        } | {
+            /** Format: int64 */
+            seed?: number;
+            /**
+             * Format: double
+             * @description Part of the trials that is random, from 0 to 1.
+             */
+            random_fraction?: number;
+            /** @enum {string} */
+            name: "bohb";
+        } | {
+            /** Format: int64 */
+            seed?: number;
+            /**
+             * Format: int32
+             * @description Trials that may become parents; as many are random at first.
+             */
+            population?: number;
+            /** @enum {string} */
+            name: "nsga2";
         };
         /** @enum {string} */
         AshaVariant: "promotion" | "stopping";
@@ -1304,7 +1371,10 @@ export interface components {
             study: components["schemas"]["StudyId"];
             slot: components["schemas"]["Slot"];
         };
-        /** @description A try at a new membership. (generation, order) is never reused within an attempt and prefixes the store's keys. */
+        /**
+         * @description A try at a new membership. (generation, order) is never reused within an attempt and prefixes the store's keys. Orders are
+         *     even where carry-out gives them, odd where a node's agent forms its own group anew.
+         */
         Order: {
             trial: components["schemas"]["TrialId"];
             /** Format: int32 */
@@ -1345,6 +1415,8 @@ export interface components {
             items: {
                 id: components["schemas"]["StudyId"];
                 name: string;
+                /** @description What is optimised: the first metric of the document. */
+                metric: components["schemas"]["Metric"];
                 state: components["schemas"]["StudyState"];
                 reason?: string | null;
                 archived: boolean;
@@ -1563,15 +1635,28 @@ export interface components {
             order: number;
             /** Format: int64 */
             step: number;
+            /** @description With whom, in rank order. */
+            members?: components["schemas"]["Incarnation"][];
             address: string;
             /** @enum {string} */
             kind: "committed";
         } | {
             /** Format: int32 */
             generation: number;
+            /**
+             * Format: int32
+             * @description The highest that it took up.
+             */
+            order?: number;
             /** Format: int64 */
             step: number;
             error: string;
+            /**
+             * Format: int32
+             * @description The generation on which it last committed, and with whom, in rank order; 0 and nobody if it never did.
+             */
+            committed?: number;
+            members?: components["schemas"]["Member"][];
             address: string;
             /** @enum {string} */
             kind: "broken";
@@ -1712,6 +1797,8 @@ export interface components {
         Study: {
             id: components["schemas"]["StudyId"];
             name: string;
+            /** @description What is optimised: the first metric of the document. */
+            metric: components["schemas"]["Metric"];
             state: components["schemas"]["StudyState"];
             reason?: string | null;
             archived: boolean;
@@ -1766,7 +1853,7 @@ export interface components {
         /** @description What a user asks for. Built by `search::validate` from a document, which reports every error at once. */
         StudySpec: {
             name: string;
-            /** @description The first one is optimised; the others are recorded. */
+            /** @description The first one is optimised and the others are recorded; `nsga2` optimises all. */
             metrics: components["schemas"]["Metric"][];
             search_space: {
                 [key: string]: components["schemas"]["Parameter"];
@@ -1784,6 +1871,13 @@ export interface components {
         };
         /** @enum {string} */
         StudyState: "active" | "paused" | "stopping" | "completed" | "cancelled" | "failed";
+        /** @description `GET /studies/{id}/widths`: who held how many devices when. */
+        StudyWidths: {
+            /** @description Those that ever held one, by number. */
+            trials: components["schemas"]["TrialWidths"][];
+            /** @description Some of what happened first is left out. */
+            truncated: boolean;
+        };
         /** @description `POST /studies/{id}/trials:suggest`. */
         SuggestRequest: {
             /**
@@ -1948,6 +2042,13 @@ export interface components {
         TrialId: string;
         /** @enum {string} */
         TrialState: "waiting" | "starting" | "running" | "resizing" | "paused" | "stopping" | "completed" | "pruned" | "failed" | "cancelled";
+        /** @description A point at each change of the trial's width, oldest first. */
+        TrialWidths: {
+            trial: components["schemas"]["TrialId"];
+            /** Format: int32 */
+            number: number;
+            points: components["schemas"]["WidthPoint"][];
+        };
         /** @description `POST /studies:validate`: the document as it would be stored, with every default filled in. */
         Validated: {
             spec: components["schemas"]["StudySpec"];
@@ -2926,6 +3027,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SuggestResponse"];
+                };
+            };
+            /** @description What went wrong, and what to do about it */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_studies_id_widths: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["StudyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StudyWidths"];
                 };
             };
             /** @description What went wrong, and what to do about it */

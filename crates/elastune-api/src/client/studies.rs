@@ -6,7 +6,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 
 use super::{Client, ClientError, LONG_POLL, QUICK, Result, SseStream};
-use crate::study::{Curves, Export, Page, Parallel, Study, StudyPatch, Validated};
+use crate::study::{Curves, Export, Page, Parallel, Study, StudyPatch, StudyWidths, Validated};
 use crate::trial::{SuggestRequest, SuggestResponse, Trial};
 
 /// What `GET /studies` lists; the default is every study that is not archived, newest first.
@@ -113,6 +113,10 @@ impl Client {
     pub async fn curves(&self, id: StudyId, metric: Option<&str>) -> Result<Curves> {
         let query: Vec<_> = metric.map(|metric| ("metric", metric)).into_iter().collect();
         self.get_query(&format!("/studies/{id}/curves"), &query).await
+    }
+
+    pub async fn study_widths(&self, id: StudyId) -> Result<StudyWidths> {
+        self.get(&format!("/studies/{id}/widths")).await
     }
 
     pub async fn parallel(&self, id: StudyId) -> Result<Parallel> {

@@ -14,6 +14,7 @@ mod sample;
 mod suggest;
 mod validate;
 mod verbs;
+mod widths;
 
 use sqlx::PgConnection;
 use utoipa_axum::router::OpenApiRouter;
@@ -37,6 +38,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(suggest::suggest))
         .routes(routes!(parallel::parallel))
         .routes(routes!(curves::curves))
+        .routes(routes!(widths::widths))
         .routes(routes!(optimal::optimal))
         .routes(routes!(events::events))
         .routes(routes!(export::csv))
@@ -50,6 +52,7 @@ async fn to_api(conn: &mut PgConnection, study: studies::Study, with_spec: bool)
         best: studies::best(conn, &study).await?,
         id: study.id,
         name: study.spec.name.clone(),
+        metric: study.spec.metrics.first().cloned().ok_or(db::Error::Stored { what: "study", error: "it names no metric".into() })?,
         state: study.state,
         reason: study.reason,
         archived: study.archived,

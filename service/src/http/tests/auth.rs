@@ -98,6 +98,10 @@ async fn a_login_link_works_once_and_its_cookie_from_the_same_origin_only() {
     assert_eq!(response.headers()["cache-control"], "no-store");
     let session = cookie.split(';').next().expect("name and value").to_string();
     problem(login().await.expect("an answer"), 401, "unauthorized").await;
+    let person = browser.get(format!("{}{}", service.base, link.path)).header("accept", "text/html,*/*;q=0.8");
+    let response = person.send().await.expect("an answer");
+    assert_eq!((response.status().as_u16(), response.headers()["location"].to_str().expect("text")), (303, "/?login=used"));
+    assert!(!response.headers().contains_key("set-cookie"));
 
     let with = |method, site: Option<&str>| {
         let request = service.bare(method, "/api/v1/studies").header("cookie", format!("other=1; {session}"));

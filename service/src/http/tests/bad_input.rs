@@ -59,7 +59,7 @@ async fn each_mistake_in_a_study_names_its_field() {
         (FASHION, "min: 1.0e-4", "min: 0", "search_space.lr"),
         (FASHION, "min: 1.0e-4", "min: -1", "search_space.lr"),
         (FASHION, "name: fashion\n", "name: fashion\ncolour: red\n", "colour"),
-        (FASHION, "{name: random, seed: 7}", "{name: tpe}", "algorithm.name"),
+        (FASHION, "{name: random, seed: 7}", "{name: pbt}", "algorithm.name"),
         (FASHION, "shards: 4", "shards: 3", "workload.shards"),
         (FASHION, "{name: val_accuracy, goal: maximize}", "{name: a, goal: maximize}, {name: a, goal: minimize}", "metrics"),
         (FASHION, "min: 1.0e-4", "min: \"1.0e-4\"", "search_space.lr.min"),
@@ -72,7 +72,7 @@ async fn each_mistake_in_a_study_names_its_field() {
         let told = refused_document(&service, &document.replacen(good, bad, 1), 422, "invalid_study").await;
         let found = fields(&told).into_iter().find(|(path, message)| path.starts_with(field) && !message.is_empty());
         assert!(found.is_some(), "{bad}: wanted {field}, got {:?}", told.errors);
-        if bad.contains("max_cost") || bad.contains("tpe") {
+        if bad.contains("max_cost") || bad.contains("pbt") {
             assert!(told.errors.iter().any(|error| error.message.contains("not supported in this version")), "{:?}", told.errors);
         }
     }

@@ -68,5 +68,7 @@ async fn every_trial_explains_itself() {
     assert_eq!(explain.code, "completed");
     assert!(!explain.text.is_empty() && !explain.history.is_empty());
     assert!(service.client.widths(trial.id).await.expect("widths").is_empty());
+    assert!(service.client.study_widths(study.id).await.expect("widths").trials.is_empty());
+    assert_eq!(study.metric.name, "loss");
     assert!(service.client.checkpoints(trial.id).await.expect("checkpoints").is_empty());
 }

@@ -11,7 +11,7 @@ mod measurements;
 mod report;
 mod should_stop;
 mod verbs;
-mod widths;
+pub(super) mod widths;
 
 use std::collections::BTreeMap;
 

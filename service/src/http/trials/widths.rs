@@ -16,6 +16,8 @@ use crate::http::extract::Id;
 use crate::http::openapi::Problems;
 
 const MOST: i64 = 5_000;
+/// Of the events that `points` reads.
+pub const KINDS: [&str; 2] = ["resized", "changed"];
 
 /// A point at each change of the trial's width, oldest first; the newest 5,000.
 #[utoipa::path(get, path = "/trials/{id}/widths", tag = "trials", params(("id" = TrialId, Path)),
@@ -23,13 +25,13 @@ const MOST: i64 = 5_000;
 pub async fn widths(State(app): State<App>, _: Admin, Id(id): Id<TrialId>) -> Result<Json<Vec<WidthPoint>>> {
     let mut conn = app.pool.acquire().await?;
     trials::study_of(&mut conn, id).await?;
-    let mut history = events::of_trial(&mut conn, id, &["resized", "changed"], MOST).await?;
+    let mut history = events::of_trial(&mut conn, id, &KINDS, MOST).await?;
     history.reverse();
     Ok(Json(points(&history)))
 }
 
 /// A generation's first step sets the width; a state that holds nothing ends it.
-fn points(history: &[StudyEvent]) -> Vec<WidthPoint> {
+pub fn points(history: &[StudyEvent]) -> Vec<WidthPoint> {
     let mut points: Vec<WidthPoint> = Vec::new();
     for StudyEvent { at, event, .. } in history {
         match event {

@@ -77,14 +77,19 @@ impl World {
         self.client().create_study(document, None).await.expect("the service takes the study")
     }
 
-    /// Waits until the study is final; panics if that isn't `completed`.
-    pub async fn completed(&self, study: StudyId, limit_s: u64) -> Study {
-        let last = until("the study ends", seconds(limit_s), async || {
+    /// Waits until the study is final.
+    pub async fn ended(&self, study: StudyId, limit_s: u64) -> Study {
+        until("the study ends", seconds(limit_s), async || {
             // The service may be down for a while: that is what some tests are about.
             let study = self.client().study(study).await.ok()?;
             study.state.is_final().then_some(study)
         })
-        .await;
+        .await
+    }
+
+    /// Waits until the study is final; panics if that isn't `completed`.
+    pub async fn completed(&self, study: StudyId, limit_s: u64) -> Study {
+        let last = self.ended(study, limit_s).await;
         assert_eq!(last.state, StudyState::Completed, "{last:?}");
         last
     }

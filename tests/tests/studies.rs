@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use e2e::{World, seconds, studies, until};
+use elastune_api::study::StudyPatch;
 use elastune_core::judge::Verdict;
 use elastune_core::model::event::Event;
 use elastune_core::model::trial::TrialState;
-use elastune_core::model::width::Width;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_random_study_completes_and_is_exported() {
@@ -59,16 +59,24 @@ async fn asha_promotes_the_best_and_prunes_the_rest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trial_grows_into_free_slots_and_makes_room_for_a_second_study() {
     let world = World::with_node(2048, 2).await;
-    let first = world.create(&studies::plain("first", "sobol", 1, 150, 2)).await;
-    let wide = |trials: Vec<elastune_api::trial::Trial>, width: u16| trials.iter().any(|t| t.width == Width::Devices(width)).then_some(());
-    until("the trial grows", seconds(60), async || wide(world.trials(first.id).await, 2)).await;
-    let second = world.create(&studies::plain("second", "sobol", 1, 3, 1)).await;
-    until("the trial shrinks", seconds(60), async || wide(world.trials(first.id).await, 1)).await;
-    world.completed(second.id, 120).await;
-    let first = world.completed(first.id, 300).await;
-    let (grows, shrinks) = world.resizes(first.id).await;
+    // Longer than any machine needs for what follows: it is stopped, not awaited.
+    let first = world.create(&studies::plain("first", "sobol", 1, 10_000, 2)).await.id;
+    let trial = until("the trial is there", seconds(60), async || world.trials(first).await.first().map(|trial| trial.id)).await;
+    world.width_becomes(trial, 2).await;
+    let second = world.create(&studies::plain("second", "sobol", 1, 3, 1)).await.id;
+    world.width_becomes(trial, 1).await;
+    world.completed(second, 120).await;
+    // Whether a second slot is worth having is the machine's to say, unless the user does.
+    let wide = StudyPatch { min_width: Some(2), ..StudyPatch::default() };
+    world.client().change_study(first, &wide).await.expect("limits may change");
+    world.width_becomes(trial, 2).await;
+    world.trained(trial, 3).await;
+    world.client().study_verb(first, "stop").await.expect("it may stop");
+    world.ended(first, 60).await;
+    let (grows, shrinks) = world.resizes(first).await;
     assert!(grows >= 2 && shrinks >= 1, "{grows} grows, {shrinks} shrinks");
-    let trial = &world.trials(first.id).await[0];
+    let trial = &world.trials(first).await[0];
     assert_eq!((trial.attempt, trial.failures), (1, 0), "it was never started again");
-    assert_eq!(world.client().measurements(trial.id).await.expect("measurements").len(), 150, "every epoch once");
+    let measured = world.measured(trial.id).await;
+    assert_eq!(measured, (1..=measured.len()).map(|step| step as f64).collect::<Vec<_>>(), "every epoch once");
 }
